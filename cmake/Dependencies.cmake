@@ -2,3 +2,4 @@
 # every folder. Each one is wrapped by exactly one module (scripts/check_layering.py), but for fmt.
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
