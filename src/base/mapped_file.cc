@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,8 +42,9 @@ bool Repair(uintptr_t address) {
   bool ours = false;
   for (const Slot& slot : g_slots) ours = ours || Contains(slot, address);
   if (!ours) return false;
-  void* page = reinterpret_cast<void*>(address & ~(g_page_bytes - 1));
-  if (::mmap(page, g_page_bytes, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) return false;
+  // The bare system call: mmap() is not among the functions a signal handler may call, and sanitizers replace it.
+  const uintptr_t page = address & ~(g_page_bytes - 1);
+  if (::syscall(SYS_mmap, page, g_page_bytes, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == -1) return false;
   for (Slot& slot : g_slots) {
     if (Contains(slot, address)) slot.damaged.store(true);
   }
