@@ -211,11 +211,16 @@ TensorInfo Checkpoint::tensor(size_t index) const {
   return info;
 }
 
-std::optional<TensorInfo> Checkpoint::FindInfo(std::string_view name) const {
+std::optional<size_t> Checkpoint::FindIndex(std::string_view name) const {
   const auto it = std::lower_bound(order_.begin(), order_.end(), name,
                                    [this](Location location, std::string_view key) { return NameOf(location) < key; });
   if (it == order_.end() || NameOf(*it) != name) return std::nullopt;
-  return tensor(static_cast<size_t>(it - order_.begin()));
+  return static_cast<size_t>(it - order_.begin());
+}
+
+std::optional<TensorInfo> Checkpoint::FindInfo(std::string_view name) const {
+  const auto index = FindIndex(name);
+  return index.has_value() ? std::optional(tensor(*index)) : std::nullopt;
 }
 
 Result<TensorRef> Checkpoint::Find(std::string_view name) const {

@@ -71,6 +71,8 @@ class Checkpoint {
   /// Tensor by position in the order of the names (byte-wise).
   TensorInfo tensor(size_t index) const;
 
+  /// Position of a tensor in the order of the names; nothing when the checkpoint has no such tensor.
+  std::optional<size_t> FindIndex(std::string_view name) const;
   /// Nothing when the checkpoint has no such tensor.
   std::optional<TensorInfo> FindInfo(std::string_view name) const;
   bool Contains(std::string_view name) const { return FindInfo(name).has_value(); }
