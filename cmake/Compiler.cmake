@@ -31,3 +31,6 @@ if(DEEPINFER_SANITIZE)
   add_compile_options(-fsanitize=${DEEPINFER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${DEEPINFER_SANITIZE})
 endif()
+if(DEEPINFER_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the coverage that guides the fuzzers comes from every module
+endif()

@@ -1,5 +1,15 @@
 # Third-party packages, all from the distribution. Found here, at the top, so that the imported targets are visible in
 # every folder. Each one is wrapped by exactly one module (scripts/check_layering.py), but for fmt.
-find_package(fmt REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+function(deepinfer_report_missing package debian_package)
+  if(NOT ${package}_FOUND)
+    message(FATAL_ERROR "${package} is missing (Debian package ${debian_package}). "
+      "scripts/setup-debian.sh installs everything that is needed.")
+  endif()
+endfunction()
+
+find_package(fmt QUIET)
+deepinfer_report_missing(fmt libfmt-dev)
+find_package(nlohmann_json QUIET)
+deepinfer_report_missing(nlohmann_json nlohmann-json3-dev)
+find_package(OpenSSL QUIET COMPONENTS Crypto)
+deepinfer_report_missing(OpenSSL libssl-dev)

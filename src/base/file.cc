@@ -76,7 +76,8 @@ std::string ResolveLinks(const std::string& path) {
 Status SyncFolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const FileDescriptor fd(RetryOnEintr([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  const FileDescriptor fd(
+      RetryOnEintr([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (fd.get() < 0) return SystemError(errno, "open the folder", folder);
   if (RetryOnEintr([&] { return ::fsync(fd.get()); }) != 0 && errno != EINVAL) {
     return SystemError(errno, "sync the folder", folder);
@@ -88,9 +89,11 @@ Status WriteTemporary(const std::string& temporary, const mode_t* mode, std::str
   FileDescriptor fd(RetryOnEintr(
       [&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666); }));
   if (fd.get() < 0) return SystemError(errno, "create the file", temporary);
-  if (mode != nullptr && ::fchmod(fd.get(), *mode) != 0) return SystemError(errno, "set the mode of", temporary);
+  if (mode != nullptr && ::fchmod(fd.get(), *mode) != 0)
+    return SystemError(errno, "set the mode of", temporary);
   DEEPINFER_RETURN_IF_ERROR(WriteAll(fd.get(), content, temporary));
-  if (RetryOnEintr([&] { return ::fsync(fd.get()); }) != 0) return SystemError(errno, "sync the file", temporary);
+  if (RetryOnEintr([&] { return ::fsync(fd.get()); }) != 0)
+    return SystemError(errno, "sync the file", temporary);
   if (::close(fd.Release()) != 0 && errno != EINTR) return SystemError(errno, "close the file", temporary);
   return OkStatus();
 }
@@ -119,7 +122,8 @@ Status SystemError(int error, std::string_view action, const std::string& path) 
 Result<FileDescriptor> OpenRegularFile(const std::string& path, uint64_t* size) {
   if (path.find('\0') != std::string::npos) return NotFound("the file name contains a NUL byte");
   // Without O_NONBLOCK, opening a FIFO would wait for a writer; it changes nothing for regular files.
-  FileDescriptor fd(RetryOnEintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }));
+  FileDescriptor fd(
+      RetryOnEintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }));
   if (fd.get() < 0) return SystemError(errno, "open the file", path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return SystemError(errno, "examine the file", path);
@@ -167,7 +171,9 @@ Result<RandomAccessFile> RandomAccessFile::Open(const std::string& path) {
 }
 
 RandomAccessFile::RandomAccessFile(RandomAccessFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), size_(std::exchange(other.size_, 0)), path_(std::move(other.path_)) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      size_(std::exchange(other.size_, 0)),
+      path_(std::move(other.path_)) {}
 
 RandomAccessFile& RandomAccessFile::operator=(RandomAccessFile&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -182,7 +188,8 @@ RandomAccessFile::~RandomAccessFile() {
 
 Status RandomAccessFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
-    if (offset > static_cast<uint64_t>(INT64_MAX) - out.size()) return DataLoss("read beyond the end of the file", path_);
+    if (offset > static_cast<uint64_t>(INT64_MAX) - out.size())
+      return DataLoss("read beyond the end of the file", path_);
     const ssize_t n =
         RetryOnEintr([&] { return ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset)); });
     if (n < 0) return SystemError(errno, "read the file", path_);

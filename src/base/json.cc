@@ -158,7 +158,8 @@ class Builder {
 
 Result<Value> ParseChecked(std::string_view text, const ParseLimits& limits) {
   if (text.size() > limits.max_bytes) {
-    return DataLoss(fmt::format("JSON text of {} bytes exceeds the limit of {}", text.size(), limits.max_bytes));
+    return DataLoss(
+        fmt::format("JSON text of {} bytes exceeds the limit of {}", text.size(), limits.max_bytes));
   }
   // The lexer skips a byte order mark and takes a NUL byte for the end of the text; RFC 8259 allows neither.
   if (text.starts_with("\xEF\xBB\xBF")) return DataLoss("invalid JSON: byte order mark", "byte 0");

@@ -44,7 +44,9 @@ bool Repair(uintptr_t address) {
   if (!ours) return false;
   // The bare system call: mmap() is not among the functions a signal handler may call, and sanitizers replace it.
   const uintptr_t page = address & ~(g_page_bytes - 1);
-  if (::syscall(SYS_mmap, page, g_page_bytes, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == -1) return false;
+  if (::syscall(SYS_mmap, page, g_page_bytes, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+      -1)
+    return false;
   for (Slot& slot : g_slots) {
     if (Contains(slot, address)) slot.damaged.store(true);
   }
@@ -111,7 +113,8 @@ Result<std::shared_ptr<MappedFile>> MappedFile::Map(const std::string& path) {
   uint64_t size = 0;
   DEEPINFER_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegularFile(path, &size));
   if (size == 0) return std::shared_ptr<MappedFile>(new MappedFile(nullptr, 0, kNoSlot, path));
-  if (size > static_cast<uint64_t>(PTRDIFF_MAX)) return ResourceExhausted("the file is too large to map", path);
+  if (size > static_cast<uint64_t>(PTRDIFF_MAX))
+    return ResourceExhausted("the file is too large to map", path);
   InstallHandlerOnce();
   const int index = TakeSlot();
   if (index == kNoSlot) return ResourceExhausted("too many files are mapped", path);

@@ -13,7 +13,8 @@
 namespace deepinfer {
 namespace {
 
-constexpr int kSpinRounds = 1000;  // some tens of microseconds: longer than the serial part between two operations
+constexpr int kSpinRounds =
+    1000;  // some tens of microseconds: longer than the serial part between two operations
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,7 +1,8 @@
 #include "base/cpu_count.h"
 
-#include <gtest/gtest.h>
 #include <sched.h>
+
+#include <gtest/gtest.h>
 
 namespace deepinfer {
 namespace {

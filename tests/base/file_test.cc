@@ -1,10 +1,11 @@
 #include "base/file.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "base/scratch_folder.h"
 
@@ -60,7 +61,8 @@ TEST(WriteFileAtomic, ReplacesContentAndKeepsTheMode) {
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600U);
   size_t num_entries = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "")) num_entries += entry.exists() ? 1 : 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / ""))
+    num_entries += entry.exists() ? 1 : 0;
   EXPECT_EQ(num_entries, 1U) << "a temporary file was left";
 }
 

@@ -1,11 +1,11 @@
 #include "base/json.h"
 
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <random>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 
 namespace deepinfer::json {
 namespace {
@@ -15,7 +15,9 @@ std::string RoundTrip(std::string_view text) {
   return value.ok() ? Serialize(*value) : "error: " + value.status().ToString();
 }
 
-Status ParseError(std::string_view text, const ParseLimits& limits = {}) { return Parse(text, limits).status(); }
+Status ParseError(std::string_view text, const ParseLimits& limits = {}) {
+  return Parse(text, limits).status();
+}
 
 TEST(JsonParse, KeepsOrderAndValues) {
   EXPECT_EQ(RoundTrip(R"( { "b" : [1, -2, 2.5, true, null], "a" : {"x": "y"}, "e": [], "o": {} } )"),
@@ -56,8 +58,9 @@ TEST(JsonParse, FloatingPointNumbers) {
 
 TEST(JsonParse, RefusesWhatRfc8259Refuses) {
   for (const char* text :
-       {"", " ", "{", "[1,]", "{\"a\":1,}", "{a:1}", "'a'", "01", "+1", ".5", "1.", "0x1", "NaN", "Infinity", "-", "tru",
-        "[1] 2", "{} {}", "\"\t\"", "\"\\x\"", "\"\\u12\"", "\"abc", "// c\n1", "/* */1", "[1 2]", "{\"a\" 1}", "\x01"}) {
+       {"",       " ",       "{",         "[1,]",  "{\"a\":1,}", "{a:1}",  "'a'",   "01",        "+1",
+        ".5",     "1.",      "0x1",       "NaN",   "Infinity",   "-",      "tru",   "[1] 2",     "{} {}",
+        "\"\t\"", "\"\\x\"", "\"\\u12\"", "\"abc", "// c\n1",    "/* */1", "[1 2]", "{\"a\" 1}", "\x01"}) {
     const Status status = ParseError(text);
     EXPECT_EQ(status.code(), StatusCode::kDataLoss) << text;
     EXPECT_NE(status.where().find("byte "), std::string::npos) << text << ": " << status.ToString();
@@ -68,8 +71,9 @@ TEST(JsonParse, Unicode) {
   EXPECT_EQ(Parse(R"("\u00e9\ud83d\ude00")")->AsString(), "é😀");
   EXPECT_EQ(Parse("\"é😀\"")->AsString(), "é😀");
   EXPECT_EQ(Parse(R"("a\u0000b")")->AsString(), std::string("a\0b", 3));
-  for (const char* text : {R"("\ud83d")", R"("\ude00")", R"("\ud83dx")", R"("\ud83d\u0041")", "\"\xff\"", "\"\xc0\x80\"",
-                           "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xe2\x82\"", "\xEF\xBB\xBF{}"}) {
+  for (const char* text :
+       {R"("\ud83d")", R"("\ude00")", R"("\ud83dx")", R"("\ud83d\u0041")", "\"\xff\"", "\"\xc0\x80\"",
+        "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xe2\x82\"", "\xEF\xBB\xBF{}"}) {
     EXPECT_FALSE(ParseError(text).ok()) << text;
   }
 }
@@ -164,8 +168,11 @@ TEST(JsonSerialize, RandomNumbersComeBackExactly) {
 }
 
 TEST(JsonSerialize, Text) {
-  EXPECT_EQ(Serialize(Value(std::string("a\"\\\b\f\n\r\t\x01\x7f\0é", 13))), "\"a\\\"\\\\\\b\\f\\n\\r\\t\\u0001\x7f\\u0000é\"");
-  EXPECT_EQ(Serialize(Value("\xff" "a\xe2\x82" "b\xf0\x9f\x98\x80\xed\xa0\x80")),
+  EXPECT_EQ(Serialize(Value(std::string("a\"\\\b\f\n\r\t\x01\x7f\0é", 13))),
+            "\"a\\\"\\\\\\b\\f\\n\\r\\t\\u0001\x7f\\u0000é\"");
+  EXPECT_EQ(Serialize(Value("\xff"
+                            "a\xe2\x82"
+                            "b\xf0\x9f\x98\x80\xed\xa0\x80")),
             "\"\uFFFDa\uFFFDb😀\uFFFD\uFFFD\uFFFD\"");
 }
 

@@ -20,7 +20,8 @@ TEST(Log, LevelsDecideWhatIsSaid) {
   EXPECT_EQ(Capture(LogLevel::kQuiet), "");
   EXPECT_EQ(Capture(LogLevel::kWarning), "deepinfer: warning: low memory\n");
   EXPECT_EQ(Capture(LogLevel::kInfo), "deepinfer: warning: low memory\ndeepinfer: loaded\n");
-  EXPECT_EQ(Capture(LogLevel::kVerbose), "deepinfer: warning: low memory\ndeepinfer: loaded\ndeepinfer: detail\n");
+  EXPECT_EQ(Capture(LogLevel::kVerbose),
+            "deepinfer: warning: low memory\ndeepinfer: loaded\ndeepinfer: detail\n");
 }
 
 TEST(Log, ControlCharactersDoNotReachTheTerminal) {

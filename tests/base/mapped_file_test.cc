@@ -1,12 +1,12 @@
-#include <gtest/gtest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <fcntl.h>
-
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/file.h"
 #include "base/scratch_folder.h"
@@ -25,7 +25,8 @@ TEST(MappedFile, ShowsTheContent) {
   ASSERT_TRUE(WriteFileAtomic(folder / "a", "hello").ok());
   const auto map = MappedFile::Map(folder / "a");
   ASSERT_TRUE(map.ok());
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>((*map)->bytes().data()), (*map)->bytes().size()), "hello");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>((*map)->bytes().data()), (*map)->bytes().size()),
+            "hello");
   EXPECT_TRUE((*map)->Check().ok());
 }
 
@@ -107,7 +108,8 @@ TEST(MappedFileDeathTest, FaultsElsewhereStillEndTheProcess) {
   const auto touch_foreign_map = [&] {
     const auto ours = MappedFile::Map(folder / "a");
     const int fd = ::open((folder / "a").c_str(), O_RDONLY);
-    const auto* foreign = static_cast<const volatile char*>(::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd, 0));
+    const auto* foreign =
+        static_cast<const volatile char*>(::mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd, 0));
     if (::truncate((folder / "a").c_str(), 0) == 0) static_cast<void>(foreign[4096]);
   };
   EXPECT_EXIT(touch_foreign_map(), testing::KilledBySignal(SIGBUS), "");

@@ -1,11 +1,11 @@
 // A folder of its own for one test, removed at the end.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace deepinfer {
 

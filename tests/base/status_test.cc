@@ -1,8 +1,8 @@
 #include "base/status.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
+
+#include <gtest/gtest.h>
 
 #include "base/checked.h"
 

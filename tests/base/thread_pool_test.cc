@@ -1,12 +1,12 @@
 #include "base/thread_pool.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/cpu_count.h"
 
@@ -40,7 +40,8 @@ TEST(ThreadPool, PiecesRespectGrainAndSplitIsFixed) {
     });
     return pieces;
   };
-  const std::map<int, std::pair<int64_t, int64_t>> expected = {{0, {0, 25}}, {1, {25, 50}}, {2, {50, 75}}, {3, {75, 100}}};
+  const std::map<int, std::pair<int64_t, int64_t>> expected = {
+      {0, {0, 25}}, {1, {25, 50}}, {2, {50, 75}}, {3, {75, 100}}};
   for (int i = 0; i < 50; ++i) EXPECT_EQ(split(100, 1), expected);
   EXPECT_EQ(split(100, 40).size(), 3U);
   EXPECT_EQ(split(100, 40).at(2), std::pair(int64_t{80}, int64_t{100}));

@@ -1,0 +1,1 @@
+deepinfer_fuzzer(fuzz_json SOURCES fuzz_json.cc DEPS base)
