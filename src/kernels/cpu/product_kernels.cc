@@ -1,0 +1,141 @@
+// Products with packed weights and what follows them at once: rounding, SwiGLU, sums over experts.
+#include "kernels/cpu/kernel_table.h"
+#include "tensor/quantize.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/product_kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/decode-inl.h"
+#include "kernels/cpu/dot-inl.h"
+#include "kernels/cpu/quantize-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deepinfer::kernels::HWY_NAMESPACE {
+
+/// Inputs [k0, k0 + k) of one weight row in pair order.
+void ExpandRow(const WeightView& weight, int64_t row, int64_t k0, int64_t k, float* out) {
+  const int64_t in = weight.in_features;
+  const auto* bytes = static_cast<const uint8_t*>(weight.data);
+  const int64_t scale_columns = (in + kQuantGroup - 1) / kQuantGroup;
+  switch (weight.format) {
+    case WeightFormat::kBf16: return DecodeBf16Row(static_cast<const Bf16*>(weight.data) + row * in + k0, k, out);
+    case WeightFormat::kFp32: return DecodeFp32Row(static_cast<const float*>(weight.data) + row * in + k0, k, out);
+    case WeightFormat::kFp8Tile32:
+      return DecodeFp8Row(bytes + row * in + k0,
+                          weight.scales + row / kQuantGroup * scale_columns + k0 / kQuantGroup, k, out);
+    case WeightFormat::kFp4Row32:
+      return DecodeFp4Row(bytes + (row * in + k0) / 2, weight.scales + row * scale_columns + k0 / kQuantGroup, k, out);
+  }
+}
+
+void Product(const ProductArgs& a) {
+  const int64_t in = a.weight.in_features;
+  std::memset(a.sums, 0, static_cast<size_t>(a.rows * kFeatureTile) * sizeof(float));
+  // The inputs of one K block of all rows stay in the second-level cache over the panels.
+  for (int64_t k0 = 0; k0 < in; k0 += kKBlock) {
+    const int64_t k = HWY_MIN(in - k0, kKBlock);
+    for (int64_t first = 0; first < a.out_count; first += kPanel) {
+      // 1. Expand up to kPanel weight rows; rows that do not exist repeat the last one, their sums are never read.
+      const int64_t count = HWY_MIN(a.out_count - first, kPanel);
+      for (int64_t c = 0; c < kPanel; ++c) {
+        float* row = a.panel + c * kKBlock;
+        if (c < count) {
+          ExpandRow(a.weight, a.out_begin + first + c, k0, k, row);
+        } else {
+          std::memcpy(row, row - kKBlock, kKBlock * sizeof(float));
+        }
+      }
+      // 2. All rows against the panel.
+      DotRows(a.x, a.rows, k0, k, a.panel, kKBlock, a.sums + first, kFeatureTile);
+    }
+  }
+}
+
+void TileDot(const TileDotArgs& a) {
+  for (int64_t k0 = 0; k0 < a.k; k0 += kKBlock) {
+    const int64_t k = HWY_MIN(a.k - k0, kKBlock);
+    for (int64_t first = 0; first < a.columns; first += kPanel) {
+      DotRows(a.x, a.rows, k0, k, a.tile + first * a.tile_stride + k0, a.tile_stride, a.sums + first, a.sums_stride);
+    }
+  }
+}
+
+void StoreTile(const float* sums, int64_t rows, int64_t columns, Bf16* y, float* y_f32, int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = sums + r * kFeatureTile;
+    if (y_f32 != nullptr) {
+      std::memcpy(y_f32 + r * stride, row, static_cast<size_t>(columns) * sizeof(float));
+    } else {
+      ForSteps(columns, kLanes, [&](int64_t i, int64_t count) HWY_ATTR {
+        StoreNaturalN(LoadFloats(row + i), y + r * stride + i, count);
+      });
+    }
+  }
+}
+
+void SwigluTile(const SwigluTileArgs& a) {
+  const VF limit = Set(a.limit), negative = Set(-a.limit);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const VF weight = Set(a.weights == nullptr ? 1.0f : a.weights[r]);
+    Bf16 t[kFeatureTile];
+    // 1. Products rounded to bf16, clamps, silu(gate) * up, the routing weight, one rounding.
+    for (int64_t i = 0; i < kFeatureTile; i += kLanes) {
+      VF gate = RoundBf16(LoadFloats(a.gate + r * kFeatureTile + i));
+      VF up = RoundBf16(LoadFloats(a.up + r * kFeatureTile + i));
+      if (a.limit > 0) {
+        gate = hn::Min(gate, limit);
+        up = hn::Min(hn::Max(up, negative), limit);
+      }
+      const VF silu = hn::Div(gate, hn::Add(Set(1.0f), Exp(hn::Neg(gate))));
+      StoreNatural(hn::Mul(weight, hn::Mul(silu, up)), t + i);
+    }
+    // 2. The FP8 grid of the next product: the tile is one of its groups.
+    FakeQuantizeGroup(t, QuantScheme::kFp8Act, a.out + r * a.out_stride);
+  }
+}
+
+void SumRows(const Bf16* const* parts, int64_t num_parts, const Bf16* last, int64_t dim, Bf16* y) {
+  ForSteps(dim, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
+    Pair sum = {Zero(), Zero()};
+    for (int64_t j = 0; j < num_parts; ++j) {
+      const Pair v = LoadPairN(parts[j] + i, count);
+      sum = {hn::Add(sum.even, v.even), hn::Add(sum.odd, v.odd)};
+    }
+    const Pair v = LoadPairN(last + i, count);
+    StorePairN(hn::Add(sum.even, v.even), hn::Add(sum.odd, v.odd), y + i, count);
+  });
+}
+
+void SqrtSoftplus(float* x, int64_t count, float temp) {
+  ForSteps(count, kLanes, [&](int64_t i, int64_t n) HWY_ATTR {
+    const VF z = hn::Div(LoadFloatsN(x + i, n), Set(temp));
+    // softplus(z) = max(z, 0) + log1p(exp(-|z|)); the identity above 20 as in the reference.
+    const VF soft = hn::Add(hn::Max(z, Zero()), Log1pUnit(Exp(hn::Neg(hn::Abs(z)))));
+    const VF y = hn::Sqrt(hn::IfThenElse(hn::Gt(z, Set(20.0f)), z, soft));
+    alignas(64) float buffer[kLanes];
+    hn::Store(y, DF(), buffer);
+    std::memcpy(x + i, buffer, static_cast<size_t>(n) * sizeof(float));
+  });
+}
+
+void Fill(KernelTable& table) {
+  table.product = Product;
+  table.tile_dot = TileDot;
+  table.store_tile = StoreTile;
+  table.swiglu_tile = SwigluTile;
+  table.sum_rows = SumRows;
+  table.sqrt_softplus = SqrtSoftplus;
+}
+
+}  // namespace deepinfer::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/targets.h"
+
+namespace deepinfer::kernels {
+bool FillProductKernels(int64_t target, KernelTable& table) { DEEPINFER_FILL_TARGETS(target, table); }
+}  // namespace deepinfer::kernels
+#endif
