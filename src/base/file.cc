@@ -9,7 +9,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <new>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -138,7 +138,7 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   DEEPINFER_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenRegularFile(path, &size));
   try {
     return ReadAll(fd.get(), size, max_bytes, path);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {  // bad_alloc, or length_error for an absurd claimed size
     return ResourceExhausted("not enough memory to read the file", path);
   }
 }
