@@ -28,30 +28,36 @@ struct EngineOptions {
   std::string device = "auto";      // auto | cpu | cuda[:N]; cuda is refused with kUnavailable when it is not built in
   int threads = 0;                  // 0 = all processors of this process
   std::string cpu_target;           // empty = DEEPINFER_CPU_TARGET, else the best this processor has; "reference" is one
-  model::PrefillMode prefill = model::PrefillMode::kExactHalo;
-  int64_t keep_tokens = 0;          // bounded replay; 0 = window + 12
+  /// Prefill mode of requests that name none. Unset = DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE (compact: bounded_replay), else
+  /// exact_halo.
+  std::optional<model::PrefillMode> prefill;
+  int64_t keep_tokens = 0;          // bounded replay; 0 = DEEPINFER_YOCO_PREFILL_KEEP_TOKENS, else window + 12
   int64_t max_chunk_rows = 512;     // rows of one forward pass
-  LoadProgress progress;
+  LoadProgress progress = nullptr;
 };
 
 /// Defaults from generation_config.json (spec: cli.md §1).
 struct GenerationDefaults {
   sampling::SamplingParams sampling;
-  int64_t max_tokens = 0;  // 0 = the file names none
+  int64_t max_tokens = 0;         // 0 = the file names none
+  std::vector<int32_t> eos_ids;   // tokens that end an answer; never empty
 };
+
+/// Most stop strings of a request (spec: recipe.md §7).
+inline constexpr size_t kMaxStopStrings = 16;
 
 struct GenerationRequest {
   std::vector<int32_t> prompt_ids;
   sampling::SamplingParams sampling;
   uint64_t seed = 0;
   uint32_t stream = 0;                    // sample number with --n
-  int64_t max_tokens = 256;
-  std::vector<std::string> stop;          // strings; the text ends before the first match
+  int64_t max_tokens = 256;               // output tokens, the stop id included; 0 = only read the prompt
+  std::vector<std::string> stop;          // UTF-8, not empty; the text ends before the match that is complete first
   std::vector<int32_t> stop_ids;
-  bool ignore_eos = false;
+  bool ignore_eos = false;                // stop_ids count all the same
   int logprobs = -1;                      // K >= 0: log-probabilities and the K best of every output token
   std::optional<model::PrefillMode> prefill;
-  std::optional<int64_t> keep_tokens;
+  std::optional<int64_t> keep_tokens;     // bounded replay: 0 = the engine's, else at least the window
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kContext, kCancelled };
@@ -72,22 +78,28 @@ struct GenerationResult {
 };
 
 /// Called for every output token: its id and the text that became certain with it (may be empty: half characters and possible stop
-/// strings are held back). Returning false cancels.
+/// strings are held back). All texts together are the result's text, but for a cancelled answer, where the result also has what was
+/// held back. Returning false cancels.
 using TokenSink = std::function<bool(int32_t id, std::string_view text)>;
 
 struct ScoreResult {
-  std::vector<float> logprobs;  // [ids.size()], entry 0 unused (NaN)
-  std::vector<std::vector<std::pair<int32_t, float>>> top;  // [ids.size()], best first
-  double nll = 0;
+  std::vector<float> logprobs;  // [ids.size()], of ids[i] given what is before it; entry 0 unused (NaN)
+  std::vector<std::vector<std::pair<int32_t, float>>> top;  // [ids.size()], of the token after ids[i], best first; empty without top
+  double nll = 0;               // minus the sum of logprobs
 };
 
-/// State of a conversation: prompts that begin with what it holds are not prefilled twice.
+/// State of a conversation: what a prompt has in common with the tokens it holds is not prefilled again. It remembers the tokens so
+/// far and the state just before the last token of the last prompt, so that an answer can be continued (up to 12 tokens of it
+/// taken back), repeated, or left out of the history. In the modes full and exact_halo the results are those of a fresh run, bit
+/// for bit; with bounded_replay they may differ, as that mode approximates.
 class Session {
  public:
   virtual ~Session() = default;
+  /// Tokens of which the session holds the state.
   virtual int64_t length() const = 0;
 };
 
+/// Not thread-safe: one call at a time.
 class Engine {
  public:
   /// Errors: as Checkpoint::Open and Backbone::Create; kUnavailable for a device or kernel target this machine lacks.
@@ -100,15 +112,22 @@ class Engine {
   std::string_view kernel_target() const;
   int threads() const;
   double load_ms() const;
+  /// Mode and kept tokens of requests that name none.
+  model::PrefillMode prefill() const;
+  int64_t keep_tokens() const;
 
   std::unique_ptr<Session> NewSession();
 
   /// Generates one answer. `session` may be null. `stop` (may be null) is polled between steps: the result then has kCancelled and
-  /// what was complete. Errors: kInvalidArgument (empty prompt, id out of range, longer than the context).
+  /// what was complete. A draw never gives a token that is no valid output (padding, placeholders, image tokens, ids without text;
+  /// spec: checkpoint.md §8.5); temperature 0 is the plain arg-max. Errors: kInvalidArgument with the field's name (empty prompt, id
+  /// out of range, longer than the context, sampling values, stop strings); what Backbone::Forward reports; kInternal for logits
+  /// that are no numbers.
   Result<GenerationResult> Generate(const GenerationRequest& request, const TokenSink& sink = nullptr,
                                     Session* session = nullptr, const std::atomic<bool>* stop = nullptr);
 
-  /// Log-probabilities of `ids` in mode `full`; `top` best at each position.
+  /// Log-probabilities of `ids` in mode `full`; `top` best at each position. Errors: kInvalidArgument (no ids, id out of range,
+  /// longer than the context, top negative or above the vocabulary), kCancelled when `stop` became true.
   Result<ScoreResult> Score(std::span<const int32_t> ids, int top, const std::atomic<bool>* stop = nullptr);
 
  private:
