@@ -11,6 +11,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace deepinfer::kernels::HWY_NAMESPACE {
+namespace {
 
 void DecodeKeys(const KeySlot* slots, int64_t count, int64_t dim, float* tile, int64_t tile_stride) {
   for (int64_t s = 0; s < count; ++s) {
@@ -130,6 +131,7 @@ void Fill(KernelTable& table) {
   table.attend_finish = AttendFinish;
 }
 
+}  // namespace
 }  // namespace deepinfer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -10,6 +10,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace deepinfer::kernels::HWY_NAMESPACE {
+namespace {
 
 /// Heads ascending; every lane is one key.
 void ScoreTile(const ScoreTileArgs& a) {
@@ -31,6 +32,7 @@ void ScoreTile(const ScoreTileArgs& a) {
 
 void Fill(KernelTable& table) { table.score_tile = ScoreTile; }
 
+}  // namespace
 }  // namespace deepinfer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -13,6 +13,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace deepinfer::kernels::HWY_NAMESPACE {
+namespace {
 
 /// Inputs [k0, k0 + k) of one weight row in pair order.
 void ExpandRow(const WeightView& weight, int64_t row, int64_t k0, int64_t k, float* out) {
@@ -129,6 +130,7 @@ void Fill(KernelTable& table) {
   table.sqrt_softplus = SqrtSoftplus;
 }
 
+}  // namespace
 }  // namespace deepinfer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

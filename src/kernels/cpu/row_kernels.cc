@@ -11,6 +11,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace deepinfer::kernels::HWY_NAMESPACE {
+namespace {
 
 HWY_INLINE float InverseRoot(float x) { return 1.0f / hn::GetLane(hn::Sqrt(Set(x))); }
 
@@ -216,6 +217,7 @@ void Fill(KernelTable& table) {
   table.engram_gate = EngramGate;
 }
 
+}  // namespace
 }  // namespace deepinfer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
