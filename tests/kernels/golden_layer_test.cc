@@ -40,6 +40,7 @@ class GoldenBlocks {
     const int64_t entries = goldens.Get(codes).shape.at(0);
     const int64_t code_bytes = dim / 2, scale_bytes = goldens.Get(scales).shape.at(1);
     layout_ = {format, dim, 5, 3, 3 + 5 * code_bytes + 2};
+    num_entries_ = static_cast<size_t>(entries);
     for (int64_t j = 0; j < entries; ++j) {
       if (j % layout_.entries_per_block == 0) {
         blocks_.emplace_back(static_cast<size_t>(layout_.scales_offset + 5 * scale_bytes), std::byte{0x77});
@@ -55,6 +56,20 @@ class GoldenBlocks {
 
   const EntryLayout& layout() const { return layout_; }
   BlockTable table() const { return {pointers_.data()}; }
+  /// Values of the main-KV entries from `first` on.
+  std::vector<Bf16> MainValues(size_t first) const {
+    std::vector<Bf16> values;
+    for (size_t j = first; j < num_entries_; ++j) {
+      const auto per_block = static_cast<size_t>(layout_.entries_per_block);
+      const auto* block = reinterpret_cast<const uint8_t*>(blocks_[j / per_block].data());
+      const auto row = static_cast<int64_t>(j % per_block);
+      std::vector<Bf16> entry(static_cast<size_t>(layout_.dim));
+      DequantizeFp4Main(block + layout_.codes_offset + row * layout_.dim / 2,
+                        block + layout_.scales_offset + row * layout_.dim / kMainKvGroup, layout_.dim, entry.data());
+      values.insert(values.end(), entry.begin(), entry.end());
+    }
+    return values;
+  }
   bool HasSameBytes(const GoldenBlocks& other) const { return blocks_ == other.blocks_; }
   void Clear() {
     for (std::vector<std::byte>& block : blocks_) std::fill(block.begin(), block.end(), std::byte{0x77});
@@ -62,6 +77,7 @@ class GoldenBlocks {
 
  private:
   EntryLayout layout_;
+  size_t num_entries_ = 0;
   std::vector<std::vector<std::byte>> blocks_;
   std::vector<std::byte*> pointers_;
 };
@@ -302,6 +318,9 @@ void GoldenLayer::CheckLatents(const RecordedPass& pass, int64_t source) {
     p.sequences = {&table, 1};
     runner_.ops().WriteEntries(runner_.Context(Limits(p.rows)), p);
     EXPECT_TRUE(got.HasSameBytes(want)) << pass.prefix << ", source " << source;
+    if (format == EntryFormat::kFp4Main) {
+      ExpectGolden(runner_, pass.Name(source, "attn.main_kv"), got.MainValues(static_cast<size_t>(entries.front())));
+    }
   }
 }
 
