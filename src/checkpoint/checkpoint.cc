@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/shard_index.h"
 
 namespace deepinfer {
@@ -21,50 +22,20 @@ constexpr std::string_view kTokenMapName = "engram_token_map.i32";
 
 std::string Join(const std::string& dir, std::string_view name) { return (fs::path(dir) / name).string(); }
 
-/// Whether `path` lies below `root`, both canonical.
-bool IsBelow(const fs::path& path, const fs::path& root) {
-  const auto [root_end, ignored] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
-  return root_end == root.end();
-}
-
-Status FileProblem(const std::error_code& error, const std::string& path) {
-  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) {
-    return NotFound("the file does not exist", path);
-  }
-  return IoError("cannot open the file: " + error.message(), path);
-}
-
-Result<std::string> Resolve(const std::string& dir, const std::string& allowed_root, std::string_view name) {
-  if (!IsPlainFileName(name)) return DataLoss("not a plain file name", std::string(name.substr(0, 80)));
-  const std::string path = Join(dir, name);
-  std::error_code error;
-  const fs::path root = fs::canonical(dir, error);
-  if (error) return FileProblem(error, dir);
-  const fs::path target = fs::canonical(path, error);
-  if (error) return FileProblem(error, path);
-  if (IsBelow(target, root)) return target.string();
-  if (!allowed_root.empty()) {
-    const fs::path allowed = fs::canonical(allowed_root, error);
-    if (!error && IsBelow(target, allowed)) return target.string();
-  }
-  return DataLoss("the file is a link that leaves the checkpoint folder", path)
-      .WithHint("name the folder that holds the link targets as the allowed root");
-}
-
 /// The one safetensors file of a folder without an index.
 Result<std::string> FindSingleFile(const std::string& dir) {
   std::error_code error;
   if (fs::exists(Join(dir, kSingleName), error)) return std::string(kSingleName);
   std::string found;
   fs::directory_iterator it(dir, error);
-  if (error) return FileProblem(error, dir);
+  if (error) return FolderProblem(error, dir);
   for (; it != fs::directory_iterator(); it.increment(error)) {
-    if (error) return FileProblem(error, dir);
+    if (error) return FolderProblem(error, dir);
     if (it->path().extension() != ".safetensors") continue;
     if (!found.empty()) return DataLoss("several safetensors files but no " + std::string(kIndexName), dir);
     found = it->path().filename().string();
   }
-  if (error) return FileProblem(error, dir);
+  if (error) return FolderProblem(error, dir);
   if (found.empty()) return NotFound("the folder has no safetensors file", dir);
   return found;
 }
@@ -191,7 +162,10 @@ Result<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& dir, con
   return CheckpointOpener(dir, options).Run();
 }
 
-Result<std::string> Checkpoint::ResolveFile(std::string_view name) const { return Resolve(dir_, allowed_root_, name); }
+Result<std::string> Checkpoint::ResolveFile(std::string_view name) const {
+  if (!IsPlainFileName(name)) return DataLoss("not a plain file name", std::string(name.substr(0, 80)));
+  return ResolveInFolder(dir_, allowed_root_, name);
+}
 
 std::string_view Checkpoint::NameOf(Location location) const {
   return open_[location.shard]->header.header.entry(location.entry).name;

@@ -61,6 +61,7 @@ class Checkpoint {
   ~Checkpoint() = default;
 
   const std::string& dir() const { return dir_; }
+  const std::string& allowed_root() const { return allowed_root_; }
   const ModelConfig& config() const { return config_; }
   const std::vector<Shard>& shards() const { return shards_; }
   bool has_index() const { return index_sha256_.has_value(); }
