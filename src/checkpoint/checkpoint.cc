@@ -107,8 +107,10 @@ class CheckpointOpener {
     auto& order = result_->order_;
     for (size_t s = 0; s < result_->open_.size(); ++s) {
       const size_t count = result_->open_[s]->header.header.size();
-      if (order.size() + count > static_cast<size_t>(kMaxTensors)) return DataLoss("too many tensors", result_->dir_);
-      for (size_t e = 0; e < count; ++e) order.push_back({static_cast<uint32_t>(s), static_cast<uint32_t>(e)});
+      if (order.size() + count > static_cast<size_t>(kMaxTensors))
+        return DataLoss("too many tensors", result_->dir_);
+      for (size_t e = 0; e < count; ++e)
+        order.push_back({static_cast<uint32_t>(s), static_cast<uint32_t>(e)});
     }
     const auto name = [this](Checkpoint::Location l) { return result_->NameOf(l); };
     std::sort(order.begin(), order.end(), [&](auto a, auto b) { return name(a) < name(b); });
@@ -138,7 +140,8 @@ class CheckpointOpener {
         return DataLoss(shard + " has a tensor that the index does not name", std::string(present));
       }
       if (static_cast<uint32_t>(index.shard(i)) != order[t].shard) {
-        return DataLoss("the index places the tensor in " + names_[static_cast<size_t>(index.shard(i))] + ", it is in " + shard,
+        return DataLoss("the index places the tensor in " + names_[static_cast<size_t>(index.shard(i))] +
+                            ", it is in " + shard,
                         std::string(present));
       }
       ++i;
@@ -186,8 +189,9 @@ TensorInfo Checkpoint::tensor(size_t index) const {
 }
 
 std::optional<size_t> Checkpoint::FindIndex(std::string_view name) const {
-  const auto it = std::lower_bound(order_.begin(), order_.end(), name,
-                                   [this](Location location, std::string_view key) { return NameOf(location) < key; });
+  const auto it =
+      std::lower_bound(order_.begin(), order_.end(), name,
+                       [this](Location location, std::string_view key) { return NameOf(location) < key; });
   if (it == order_.end() || NameOf(*it) != name) return std::nullopt;
   return static_cast<size_t>(it - order_.begin());
 }
@@ -260,15 +264,16 @@ Result<EngramRowReader> EngramRowReader::Open(std::shared_ptr<const Checkpoint> 
   const std::string prefix = "layers." + std::to_string(layer) + ".engram.embed.";
   const auto codes = checkpoint->FindInfo(prefix + "weight");
   const auto scales = checkpoint->FindInfo(prefix + "scale");
-  if (!codes.has_value() || !scales.has_value()) return NotFound("the checkpoint has no such tensor", prefix + "weight / scale");
+  if (!codes.has_value() || !scales.has_value())
+    return NotFound("the checkpoint has no such tensor", prefix + "weight / scale");
 
   const uint64_t rows = static_cast<uint64_t>(config.engram_num_embeddings[static_cast<size_t>(index)]);
   const uint64_t width = static_cast<uint64_t>(config.engram_head_dim);
   const auto has_shape = [rows](const TensorInfo& t, uint64_t columns) {
     return t.shape.size() == 2 && t.shape[0] == rows && t.shape[1] == columns;
   };
-  if (codes->dtype != StorageDtype::kF8E4M3 || !has_shape(*codes, width) || scales->dtype != StorageDtype::kF8E8M0 ||
-      !has_shape(*scales, width / 32)) {
+  if (codes->dtype != StorageDtype::kF8E4M3 || !has_shape(*codes, width) ||
+      scales->dtype != StorageDtype::kF8E8M0 || !has_shape(*scales, width / 32)) {
     return DataLoss("the Engram table has an unexpected dtype or shape", prefix + "weight / scale");
   }
   EngramRowReader reader;
@@ -282,8 +287,10 @@ Result<EngramRowReader> EngramRowReader::Open(std::shared_ptr<const Checkpoint> 
 }
 
 Status EngramRowReader::Read(int64_t row, std::span<std::byte> codes, std::span<std::byte> scales) const {
-  if (row < 0 || row >= num_rows_) return InvalidArgument("the Engram row does not exist", "row " + std::to_string(row));
-  if (codes.size() != static_cast<size_t>(code_bytes_) || scales.size() != static_cast<size_t>(scale_bytes_)) {
+  if (row < 0 || row >= num_rows_)
+    return InvalidArgument("the Engram row does not exist", "row " + std::to_string(row));
+  if (codes.size() != static_cast<size_t>(code_bytes_) ||
+      scales.size() != static_cast<size_t>(scale_bytes_)) {
     return InvalidArgument("the buffers do not have the size of a row");
   }
   DEEPINFER_RETURN_IF_ERROR(checkpoint_->Read(codes_, static_cast<uint64_t>(row * code_bytes_), codes));
@@ -291,16 +298,19 @@ Status EngramRowReader::Read(int64_t row, std::span<std::byte> codes, std::span<
 }
 
 Result<EngramRowReader::Row> EngramRowReader::MapRow(int64_t row) const {
-  if (row < 0 || row >= num_rows_) return InvalidArgument("the Engram row does not exist", "row " + std::to_string(row));
+  if (row < 0 || row >= num_rows_)
+    return InvalidArgument("the Engram row does not exist", "row " + std::to_string(row));
   DEEPINFER_ASSIGN_OR_RETURN(const TensorRef codes, checkpoint_->Map(codes_));
   DEEPINFER_ASSIGN_OR_RETURN(const TensorRef scales, checkpoint_->Map(scales_));
-  return Row{codes.bytes.subspan(static_cast<size_t>(row * code_bytes_), static_cast<size_t>(code_bytes_)),
-             scales.bytes.subspan(static_cast<size_t>(row * scale_bytes_), static_cast<size_t>(scale_bytes_))};
+  return Row{
+      codes.bytes.subspan(static_cast<size_t>(row * code_bytes_), static_cast<size_t>(code_bytes_)),
+      scales.bytes.subspan(static_cast<size_t>(row * scale_bytes_), static_cast<size_t>(scale_bytes_))};
 }
 
 Result<std::optional<std::vector<int32_t>>> ReadEngramTokenMap(const Checkpoint& checkpoint) {
   auto path = checkpoint.ResolveFile(kTokenMapName);
-  if (!path.ok() && path.status().code() == StatusCode::kNotFound) return std::optional<std::vector<int32_t>>();
+  if (!path.ok() && path.status().code() == StatusCode::kNotFound)
+    return std::optional<std::vector<int32_t>>();
   if (!path.ok()) return std::move(path).status();
   const auto entries = static_cast<size_t>(checkpoint.config().vocab_size);
   const int64_t classes = checkpoint.config().engram_compressed_vocab_size;

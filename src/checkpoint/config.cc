@@ -30,7 +30,8 @@ int IndexOf(const std::vector<int>& list, int value) {
   return it == list.end() ? -1 : static_cast<int>(it - list.begin());
 }
 
-const json::Value* FindSection(ConfigReader& reader, const json::Value* outer, const json::Value* inner, std::string_view key) {
+const json::Value* FindSection(ConfigReader& reader, const json::Value* outer, const json::Value* inner,
+                               std::string_view key) {
   const json::Value* section = reader.Find({{inner, key}, {outer, key}});
   if (section != nullptr && !section->is_object()) {
     reader.Fail("not an object", key);
@@ -41,7 +42,8 @@ const json::Value* FindSection(ConfigReader& reader, const json::Value* outer, c
 
 /// Reads one text key under its hub and flat name, nested or not.
 template <typename T>
-void Text(ConfigReader& reader, const Sections& s, std::string_view hub, std::string_view flat, Need need, T* out) {
+void Text(ConfigReader& reader, const Sections& s, std::string_view hub, std::string_view flat, Need need,
+          T* out) {
   reader.Get({{s.text, hub}, {s.root, hub}, {s.text, flat}, {s.root, flat}}, need, out);
 }
 
@@ -53,8 +55,9 @@ void Text(ConfigReader& reader, const Sections& s, std::string_view name, Need n
 void ReadFixedKeys(ConfigReader& reader, const Sections& s) {
   reader.Expect({{s.root, "model_type"}}, "deepseek_v41");
   reader.Expect({{s.text, "num_key_value_heads"}, {s.root, "num_key_value_heads"}}, 1);
-  reader.Expect({{s.text, "scoring_func"}, {s.root, "scoring_func"}, {s.text, "score_func"}, {s.root, "score_func"}},
-                "sqrtsoftplus");
+  reader.Expect(
+      {{s.text, "scoring_func"}, {s.root, "scoring_func"}, {s.text, "score_func"}, {s.root, "score_func"}},
+      "sqrtsoftplus");
   reader.Expect({{s.text, "topk_method"}, {s.root, "topk_method"}}, "noaux_tc");
   reader.Expect({{s.text, "hidden_act"}, {s.root, "hidden_act"}}, "silu");
   reader.Expect({{s.text, "attention_bias"}, {s.root, "attention_bias"}}, false);
@@ -90,22 +93,29 @@ void ReadSizes(ConfigReader& reader, const Sections& s, ModelConfig* c) {
 void ReadRope(ConfigReader& reader, const Sections& s, ModelConfig* c) {
   Text(reader, s, "rope_theta", Need::kRequired, &c->rope_theta);
   Text(reader, s, "compress_rope_theta", Need::kRequired, &c->compress_rope_theta);
-  reader.Get({{s.rope, "factor"}, {s.text, "rope_factor"}, {s.root, "rope_factor"}}, Need::kRequired, &c->rope_factor);
-  reader.Get({{s.rope, "original_max_position_embeddings"}, {s.text, "original_seq_len"}, {s.root, "original_seq_len"}},
+  reader.Get({{s.rope, "factor"}, {s.text, "rope_factor"}, {s.root, "rope_factor"}}, Need::kRequired,
+             &c->rope_factor);
+  reader.Get({{s.rope, "original_max_position_embeddings"},
+              {s.text, "original_seq_len"},
+              {s.root, "original_seq_len"}},
              Need::kRequired, &c->original_max_position_embeddings);
-  reader.Get({{s.rope, "beta_fast"}, {s.text, "beta_fast"}, {s.root, "beta_fast"}}, Need::kOptional, &c->beta_fast);
-  reader.Get({{s.rope, "beta_slow"}, {s.text, "beta_slow"}, {s.root, "beta_slow"}}, Need::kOptional, &c->beta_slow);
+  reader.Get({{s.rope, "beta_fast"}, {s.text, "beta_fast"}, {s.root, "beta_fast"}}, Need::kOptional,
+             &c->beta_fast);
+  reader.Get({{s.rope, "beta_slow"}, {s.text, "beta_slow"}, {s.root, "beta_slow"}}, Need::kOptional,
+             &c->beta_slow);
 }
 
 void ReadSparseAttention(ConfigReader& reader, const Sections& s, ModelConfig* c) {
   Text(reader, s, "compress_ratios", Need::kRequired, &c->compress_ratios);
   Text(reader, s, "kv_source_layer_ids", "kv_source_layers", Need::kRequired, &c->kv_source_layer_ids);
-  Text(reader, s, "index_source_layer_ids", "index_source_layers", Need::kRequired, &c->index_source_layer_ids);
+  Text(reader, s, "index_source_layer_ids", "index_source_layers", Need::kRequired,
+       &c->index_source_layer_ids);
   const Need index = c->index_source_layer_ids.empty() ? Need::kOptional : Need::kRequired;
   Text(reader, s, "index_n_heads", index, &c->index_n_heads);
   Text(reader, s, "index_head_dim", index, &c->index_head_dim);
   Text(reader, s, "index_topk", index, &c->index_topk);
-  Text(reader, s, "candidate_source_layer_id", "candidate_source_layer", Need::kOptional, &c->candidate_source_layer_id);
+  Text(reader, s, "candidate_source_layer_id", "candidate_source_layer", Need::kOptional,
+       &c->candidate_source_layer_id);
   c->candidate_source_layer_id = std::max(c->candidate_source_layer_id, -1);
   const Need candidate = c->candidate_source_layer_id < 0 ? Need::kOptional : Need::kRequired;
   Text(reader, s, "candidate_topk_blocks", candidate, &c->candidate_topk_blocks);
@@ -144,7 +154,8 @@ void ReadDraft(ConfigReader& reader, const Sections& s, ModelConfig* c) {
   Text(reader, s, "dspark_target_layer_ids", need, &c->dspark_target_layer_ids);
   Text(reader, s, "dspark_markov_rank", need, &c->dspark_markov_rank);
   Text(reader, s, "dspark_n_routed_experts", need, &c->dspark_n_routed_experts);
-  Text(reader, s, "dspark_num_experts_per_tok", "dspark_n_activated_experts", need, &c->dspark_num_experts_per_tok);
+  Text(reader, s, "dspark_num_experts_per_tok", "dspark_n_activated_experts", need,
+       &c->dspark_num_experts_per_tok);
 }
 
 void ReadQuantization(ConfigReader& reader, const Sections& s, ModelConfig* c) {
@@ -161,15 +172,19 @@ void ReadQuantization(ConfigReader& reader, const Sections& s, ModelConfig* c) {
 /// The flat names stand at the top level with the prefix `vision_`.
 void ReadVision(ConfigReader& reader, const Sections& s, ModelConfig* c) {
   VisionConfig v;
-  reader.Get({{s.vision, "num_hidden_layers"}, {s.root, "vision_n_layers"}}, Need::kOptional, &v.num_hidden_layers);
+  reader.Get({{s.vision, "num_hidden_layers"}, {s.root, "vision_n_layers"}}, Need::kOptional,
+             &v.num_hidden_layers);
   if (v.num_hidden_layers == 0) return;  // also the reference's way to say "no vision"
   reader.Expect({{s.vision, "model_type"}}, "deepseek_v41_vision");
   reader.Get({{s.vision, "hidden_size"}, {s.root, "vision_dim"}}, Need::kRequired, &v.hidden_size);
-  reader.Get({{s.vision, "num_attention_heads"}, {s.root, "vision_n_heads"}}, Need::kRequired, &v.num_attention_heads);
-  reader.Get({{s.vision, "intermediate_size"}, {s.root, "vision_inter_dim"}}, Need::kRequired, &v.intermediate_size);
+  reader.Get({{s.vision, "num_attention_heads"}, {s.root, "vision_n_heads"}}, Need::kRequired,
+             &v.num_attention_heads);
+  reader.Get({{s.vision, "intermediate_size"}, {s.root, "vision_inter_dim"}}, Need::kRequired,
+             &v.intermediate_size);
   reader.Get({{s.vision, "patch_size"}, {s.root, "vision_patch_size"}}, Need::kRequired, &v.patch_size);
   reader.Get({{s.vision, "rope_theta"}, {s.root, "vision_rope_theta"}}, Need::kOptional, &v.rope_theta);
-  reader.Get({{s.vision, "downsample_ratio"}, {s.root, "vision_downsample_ratio"}}, Need::kRequired, &v.downsample_ratio);
+  reader.Get({{s.vision, "downsample_ratio"}, {s.root, "vision_downsample_ratio"}}, Need::kRequired,
+             &v.downsample_ratio);
   reader.Get({{s.vision, "max_image_tokens"}, {s.vision, "max_num_tokens"}, {s.root, "vision_max_n_token"}},
              Need::kRequired, &v.max_image_tokens);
   reader.Get({{s.vision, "min_pixels"}, {s.root, "vision_min_pixels"}}, Need::kRequired, &v.min_pixels);
@@ -210,7 +225,8 @@ Result<ModelConfig> ParseConfig(std::string_view text) {
   ReadVision(reader, s, &config);
   DEEPINFER_RETURN_IF_ERROR(reader.status());
   DEEPINFER_RETURN_IF_ERROR(Validate(config));
-  config.compress_ratios.resize(static_cast<size_t>(config.num_hidden_layers + config.num_nextn_predict_layers), 0);
+  config.compress_ratios.resize(
+      static_cast<size_t>(config.num_hidden_layers + config.num_nextn_predict_layers), 0);
   return config;
 }
 

@@ -19,9 +19,9 @@ struct VisionConfig {
   int64_t intermediate_size = 0;  // width after the gate: w1 has twice as many rows
   int patch_size = 0;             // pixels a side
   double rope_theta = 10000;
-  int downsample_ratio = 0;       // patches a side that become one image token
-  int64_t max_image_tokens = 0;   // per image, line breaks and both ends included
-  int64_t min_pixels = 0;         // smaller images are enlarged to this area
+  int downsample_ratio = 0;      // patches a side that become one image token
+  int64_t max_image_tokens = 0;  // per image, line breaks and both ends included
+  int64_t min_pixels = 0;        // smaller images are enlarged to this area
   std::optional<double> max_wh_ratio;
 
   bool operator==(const VisionConfig&) const = default;
@@ -37,10 +37,10 @@ struct ModelConfig {
   int image_token_id = -1;  // -1: the model has no image token
 
   // Sizes.
-  int64_t vocab_size = 0;             // V, rows of the embedding and the head
-  int64_t hidden_size = 0;            // D
-  int64_t moe_intermediate_size = 0;  // inner width of every expert, routed and shared
-  int num_hidden_layers = 0;          // L, backbone layers
+  int64_t vocab_size = 0;               // V, rows of the embedding and the head
+  int64_t hidden_size = 0;              // D
+  int64_t moe_intermediate_size = 0;    // inner width of every expert, routed and shared
+  int num_hidden_layers = 0;            // L, backbone layers
   int64_t max_position_embeddings = 0;  // context limit in tokens
 
   // Attention.
@@ -61,7 +61,8 @@ struct ModelConfig {
   double beta_slow = 1;
 
   // Compressed KV, indexer and candidate pool.
-  std::vector<int> compress_ratios;  // num_hidden_layers + num_nextn_predict_layers entries (ParseConfig adds missing draft zeros)
+  std::vector<int>
+      compress_ratios;  // num_hidden_layers + num_nextn_predict_layers entries (ParseConfig adds missing draft zeros)
   std::vector<int> kv_source_layer_ids;
   std::vector<int> index_source_layer_ids;
   int index_n_heads = 0;
@@ -77,8 +78,8 @@ struct ModelConfig {
   int num_experts_per_tok = 0;
   double routed_scaling_factor = 1;
   bool norm_topk_prob = true;
-  double gate_temp = 1;      // scores are divided by it
-  double swiglu_limit = 0;   // clamp of both SwiGLU inputs
+  double gate_temp = 1;     // scores are divided by it
+  double swiglu_limit = 0;  // clamp of both SwiGLU inputs
   double rms_norm_eps = 0;
 
   // Hyper-connections.

@@ -12,7 +12,8 @@ constexpr size_t kMaxListLength = 1024;
 template <typename T>
 bool ReadInteger(const json::Value& value, T* out) {
   int64_t wide = 0;
-  if (!value.GetInt64(&wide) || wide < std::numeric_limits<T>::min() || wide > std::numeric_limits<T>::max()) {
+  if (!value.GetInt64(&wide) || wide < std::numeric_limits<T>::min() ||
+      wide > std::numeric_limits<T>::max()) {
     return false;
   }
   *out = static_cast<T>(wide);

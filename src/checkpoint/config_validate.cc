@@ -16,7 +16,8 @@ Status Broken(std::string rule, std::string_view key) { return DataLoss(std::mov
 
 Status InRange(int64_t value, int64_t low, int64_t high, std::string_view key) {
   if (value >= low && value <= high) return OkStatus();
-  return Broken(std::to_string(value) + " is not within " + std::to_string(low) + " … " + std::to_string(high), key);
+  return Broken(
+      std::to_string(value) + " is not within " + std::to_string(low) + " … " + std::to_string(high), key);
 }
 
 /// Finite and within [low, high]; NaN fails.
@@ -37,7 +38,8 @@ Status MultipleOf(int64_t value, int64_t unit, std::string_view key) {
 
 Status IncreasingWithin(const std::vector<int>& list, int end, std::string_view key) {
   for (size_t i = 0; i < list.size(); ++i) {
-    if (list[i] < 0 || list[i] >= end) return Broken("layer " + std::to_string(list[i]) + " does not exist", key);
+    if (list[i] < 0 || list[i] >= end)
+      return Broken("layer " + std::to_string(list[i]) + " does not exist", key);
     if (i > 0 && list[i] <= list[i - 1]) return Broken("the list must be strictly increasing", key);
   }
   return OkStatus();
@@ -50,7 +52,8 @@ Status ValidateSizes(const ModelConfig& c) {
   DEEPINFER_RETURN_IF_ERROR(InRange(c.moe_intermediate_size, kScaleBlock, 1 << 16, "moe_intermediate_size"));
   DEEPINFER_RETURN_IF_ERROR(MultipleOf(c.moe_intermediate_size, kScaleBlock, "moe_intermediate_size"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.num_hidden_layers, 1, 512, "num_hidden_layers"));
-  DEEPINFER_RETURN_IF_ERROR(InRange(c.max_position_embeddings, 1, int64_t{1} << 27, "max_position_embeddings"));
+  DEEPINFER_RETURN_IF_ERROR(
+      InRange(c.max_position_embeddings, 1, int64_t{1} << 27, "max_position_embeddings"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.sliding_window, 1, 1 << 16, "sliding_window"));
   DEEPINFER_RETURN_IF_ERROR(PositiveUpTo(c.rms_norm_eps, 1, "rms_norm_eps"));
   DEEPINFER_RETURN_IF_ERROR(PositiveUpTo(c.swiglu_limit, 1e6, "swiglu_limit"));
@@ -73,7 +76,8 @@ Status ValidateAttention(const ModelConfig& c) {
   DEEPINFER_RETURN_IF_ERROR(InRange(c.o_groups, 1, c.num_attention_heads, "o_groups"));
   DEEPINFER_RETURN_IF_ERROR(MultipleOf(c.num_attention_heads, c.o_groups, "num_attention_heads"));
   // Inputs of wo_a (one group's heads) and of wo_b (all groups' latents).
-  DEEPINFER_RETURN_IF_ERROR(MultipleOf(c.num_attention_heads / c.o_groups * c.head_dim, kScaleBlock, "o_groups"));
+  DEEPINFER_RETURN_IF_ERROR(
+      MultipleOf(c.num_attention_heads / c.o_groups * c.head_dim, kScaleBlock, "o_groups"));
   DEEPINFER_RETURN_IF_ERROR(MultipleOf(c.o_lora_rank * c.o_groups, kScaleBlock, "o_lora_rank"));
   DEEPINFER_RETURN_IF_ERROR(NumberInRange(c.rope_theta, 1, 1e12, "rope_theta"));
   DEEPINFER_RETURN_IF_ERROR(NumberInRange(c.compress_rope_theta, 1, 1e12, "compress_rope_theta"));
@@ -99,22 +103,28 @@ Status ValidateRatios(const ModelConfig& c) {
 }
 
 Status ValidateSources(const ModelConfig& c) {
-  DEEPINFER_RETURN_IF_ERROR(IncreasingWithin(c.kv_source_layer_ids, c.num_hidden_layers, "kv_source_layer_ids"));
-  DEEPINFER_RETURN_IF_ERROR(IncreasingWithin(c.index_source_layer_ids, c.num_hidden_layers, "index_source_layer_ids"));
+  DEEPINFER_RETURN_IF_ERROR(
+      IncreasingWithin(c.kv_source_layer_ids, c.num_hidden_layers, "kv_source_layer_ids"));
+  DEEPINFER_RETURN_IF_ERROR(
+      IncreasingWithin(c.index_source_layer_ids, c.num_hidden_layers, "index_source_layer_ids"));
   int kv_ratio = 0;  // of the latest KV source at or below the layer
   for (int l = 0; l < c.num_hidden_layers; ++l) {
     const int ratio = c.compress_ratio(l);
     const std::string layer = "layer " + std::to_string(l);
     if (c.is_kv_source(l)) {
-      if (ratio == 0) return Broken(layer + " has ratio 0 and cannot own compressed KV", "kv_source_layer_ids");
-      if (!c.is_index_source(l)) return Broken("KV source " + layer + " is no index source", "index_source_layer_ids");
+      if (ratio == 0)
+        return Broken(layer + " has ratio 0 and cannot own compressed KV", "kv_source_layer_ids");
+      if (!c.is_index_source(l))
+        return Broken("KV source " + layer + " is no index source", "index_source_layer_ids");
       kv_ratio = ratio;
     }
     if (c.is_index_source(l) && ratio == 0) {
       return Broken(layer + " has ratio 0 and cannot run an indexer", "index_source_layer_ids");
     }
-    if (ratio > 0 && kv_ratio == 0) return Broken(layer + " has no KV source at or below it", "kv_source_layer_ids");
-    if (ratio > 0 && kv_ratio != ratio) return Broken(layer + " has another ratio than its KV source", "compress_ratios");
+    if (ratio > 0 && kv_ratio == 0)
+      return Broken(layer + " has no KV source at or below it", "kv_source_layer_ids");
+    if (ratio > 0 && kv_ratio != ratio)
+      return Broken(layer + " has another ratio than its KV source", "compress_ratios");
   }
   return OkStatus();
 }
@@ -158,12 +168,14 @@ Status ValidateEngram(const ModelConfig& c) {
     return Broken("the list needs one entry per Engram layer", "engram_num_embeddings");
   }
   if (!c.has_engram()) return OkStatus();
-  DEEPINFER_RETURN_IF_ERROR(InRange(static_cast<int64_t>(c.engram_layer_ids.size()), 1, 16, "engram_layer_ids"));
+  DEEPINFER_RETURN_IF_ERROR(
+      InRange(static_cast<int64_t>(c.engram_layer_ids.size()), 1, 16, "engram_layer_ids"));
   DEEPINFER_RETURN_IF_ERROR(IncreasingWithin(c.engram_layer_ids, c.num_hidden_layers, "engram_layer_ids"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.engram_head_dim, kScaleBlock, 4096, "engram_head_dim"));
   DEEPINFER_RETURN_IF_ERROR(MultipleOf(c.engram_head_dim, kScaleBlock, "engram_head_dim"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.engram_pad_token_id, 0, c.vocab_size - 1, "engram_pad_token_id"));
-  DEEPINFER_RETURN_IF_ERROR(InRange(c.engram_compressed_vocab_size, 1, c.vocab_size, "engram_compressed_vocab_size"));
+  DEEPINFER_RETURN_IF_ERROR(
+      InRange(c.engram_compressed_vocab_size, 1, c.vocab_size, "engram_compressed_vocab_size"));
   DEEPINFER_ASSIGN_OR_RETURN(const EngramConstants constants, ComputeEngramConstants(c));
   for (size_t i = 0; i < constants.layers.size(); ++i) {
     if (constants.layers[i].num_rows == c.engram_num_embeddings[i]) continue;
@@ -179,8 +191,10 @@ Status ValidateDraft(const ModelConfig& c) {
   if (!c.has_draft()) return OkStatus();
   DEEPINFER_RETURN_IF_ERROR(InRange(c.dspark_block_size, 1, 64, "dspark_block_size"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.dspark_noise_token_id, 0, c.vocab_size - 1, "dspark_noise_token_id"));
-  DEEPINFER_RETURN_IF_ERROR(InRange(static_cast<int64_t>(c.dspark_target_layer_ids.size()), 1, 16, "dspark_target_layer_ids"));
-  DEEPINFER_RETURN_IF_ERROR(IncreasingWithin(c.dspark_target_layer_ids, c.num_hidden_layers, "dspark_target_layer_ids"));
+  DEEPINFER_RETURN_IF_ERROR(
+      InRange(static_cast<int64_t>(c.dspark_target_layer_ids.size()), 1, 16, "dspark_target_layer_ids"));
+  DEEPINFER_RETURN_IF_ERROR(
+      IncreasingWithin(c.dspark_target_layer_ids, c.num_hidden_layers, "dspark_target_layer_ids"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.dspark_markov_rank, 1, 1 << 16, "dspark_markov_rank"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.dspark_n_routed_experts, 1, 4096, "dspark_n_routed_experts"));
   return InRange(c.dspark_num_experts_per_tok, 1, c.dspark_n_routed_experts, "dspark_num_experts_per_tok");
@@ -188,7 +202,8 @@ Status ValidateDraft(const ModelConfig& c) {
 
 Status ValidateQuantization(const ModelConfig& c) {
   if (c.quant_method != "fp8") return Broken("this engine supports only \"fp8\"", "quant_method");
-  if (c.activation_scheme != "dynamic") return Broken("this engine supports only \"dynamic\"", "activation_scheme");
+  if (c.activation_scheme != "dynamic")
+    return Broken("this engine supports only \"dynamic\"", "activation_scheme");
   if (c.scale_fmt != "ue8m0") return Broken("this engine supports only \"ue8m0\"", "scale_fmt");
   if (c.expert_dtype != "fp4") return Broken("this engine supports only \"fp4\"", "expert_dtype");
   if (c.weight_block_size != std::vector<int>{kScaleBlock, kScaleBlock}) {
@@ -205,7 +220,8 @@ Status ValidateVision(const ModelConfig& c) {
   DEEPINFER_RETURN_IF_ERROR(InRange(v.hidden_size, 4, 1 << 16, "vision_config.hidden_size"));
   DEEPINFER_RETURN_IF_ERROR(InRange(v.num_attention_heads, 1, 1024, "vision_config.num_attention_heads"));
   // Two rotated halves (rows and columns) of pairs in every head.
-  DEEPINFER_RETURN_IF_ERROR(MultipleOf(v.hidden_size, int64_t{4} * v.num_attention_heads, "vision_config.hidden_size"));
+  DEEPINFER_RETURN_IF_ERROR(
+      MultipleOf(v.hidden_size, int64_t{4} * v.num_attention_heads, "vision_config.hidden_size"));
   DEEPINFER_RETURN_IF_ERROR(InRange(v.intermediate_size, 1, 1 << 16, "vision_config.intermediate_size"));
   DEEPINFER_RETURN_IF_ERROR(InRange(v.patch_size, 1, 256, "vision_config.patch_size"));
   DEEPINFER_RETURN_IF_ERROR(NumberInRange(v.rope_theta, 1, 1e12, "vision_config.rope_theta"));
@@ -218,10 +234,12 @@ Status ValidateVision(const ModelConfig& c) {
 
 /// Six tensors an expert bound the lists that the loader builds.
 Status ValidateTensorCount(const ModelConfig& c) {
-  const int64_t experts = int64_t{c.num_hidden_layers} * c.n_routed_experts +
-                          (c.has_draft() ? int64_t{c.num_nextn_predict_layers} * c.dspark_n_routed_experts : 0);
+  const int64_t experts =
+      int64_t{c.num_hidden_layers} * c.n_routed_experts +
+      (c.has_draft() ? int64_t{c.num_nextn_predict_layers} * c.dspark_n_routed_experts : 0);
   if (experts * 6 <= kMaxTensors) return OkStatus();
-  return Broken("the model would have more than " + std::to_string(kMaxTensors) + " tensors", "n_routed_experts");
+  return Broken("the model would have more than " + std::to_string(kMaxTensors) + " tensors",
+                "n_routed_experts");
 }
 
 }  // namespace

@@ -80,7 +80,8 @@ std::array<uint64_t, 4> SeedWords(uint64_t seed) {
 
 Status CheckRange(int64_t value, int64_t low, int64_t high, const char* key) {
   if (value >= low && value <= high) return OkStatus();
-  return DataLoss(std::to_string(value) + " is not within " + std::to_string(low) + " … " + std::to_string(high), key);
+  return DataLoss(
+      std::to_string(value) + " is not within " + std::to_string(low) + " … " + std::to_string(high), key);
 }
 
 }  // namespace
@@ -115,7 +116,8 @@ uint64_t NumpyPcg64::NextBounded(uint64_t bound) {
 }
 
 Result<EngramConstants> ComputeEngramConstants(const ModelConfig& config) {
-  DEEPINFER_RETURN_IF_ERROR(CheckRange(static_cast<int64_t>(config.engram_layer_ids.size()), 0, 16, "engram_layer_ids"));
+  DEEPINFER_RETURN_IF_ERROR(
+      CheckRange(static_cast<int64_t>(config.engram_layer_ids.size()), 0, 16, "engram_layer_ids"));
   EngramConstants constants;
   if (!config.has_engram()) return constants;
   DEEPINFER_RETURN_IF_ERROR(CheckRange(config.engram_max_ngram_size, 2, 8, "engram_max_ngram_size"));

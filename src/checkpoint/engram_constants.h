@@ -25,7 +25,8 @@ struct EngramConstants {
 
   /// Prime of (index into layers, order 2 … max_ngram_size, head).
   int64_t prime(int layer_index, int order, int head) const {
-    return layers[static_cast<size_t>(layer_index)].primes[static_cast<size_t>((order - 2) * num_heads + head)];
+    return layers[static_cast<size_t>(layer_index)]
+        .primes[static_cast<size_t>((order - 2) * num_heads + head)];
   }
 };
 

@@ -22,7 +22,8 @@ Status FolderProblem(const std::error_code& error, const std::string& path) {
   return IoError("cannot open the file: " + error.message(), path);
 }
 
-Result<std::string> ResolveInFolder(const std::string& dir, const std::string& allowed_root, std::string_view relative) {
+Result<std::string> ResolveInFolder(const std::string& dir, const std::string& allowed_root,
+                                    std::string_view relative) {
   const fs::path inside(relative);
   const bool climbs = std::find(inside.begin(), inside.end(), "..") != inside.end();
   if (inside.empty() || inside.is_absolute() || climbs || relative.find('\0') != std::string_view::npos) {

@@ -11,7 +11,8 @@ namespace deepinfer {
 
 /// Canonical path of `relative` (no `..`, not absolute) below `dir`. A link may lead to another place below `dir` or below
 /// `allowed_root` (empty: none), nowhere else. Errors: kNotFound, kIo, kDataLoss (leaves the folder).
-Result<std::string> ResolveInFolder(const std::string& dir, const std::string& allowed_root, std::string_view relative);
+Result<std::string> ResolveInFolder(const std::string& dir, const std::string& allowed_root,
+                                    std::string_view relative);
 
 /// Status of a failed look-up in the file system.
 Status FolderProblem(const std::error_code& error, const std::string& path);

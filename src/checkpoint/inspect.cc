@@ -1,7 +1,6 @@
 #include "checkpoint/inspect.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/file.h"
@@ -34,19 +33,22 @@ Result<std::vector<ManifestLine>> ParseManifest(std::string_view text) {
     std::string digest(line.substr(0, kHexDigits));
     for (char& c : digest) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
     const bool hex = digest.find_first_not_of("0123456789abcdef") == std::string::npos;
-    if (!separated || !hex) return DataLoss("not a line of sha256sum", "manifest line " + std::to_string(number));
+    if (!separated || !hex)
+      return DataLoss("not a line of sha256sum", "manifest line " + std::to_string(number));
     lines.push_back({std::move(digest), std::string(line.substr(kHexDigits + 2))});
   }
   return lines;
 }
 
 Result<RandomAccessFile> OpenInFolder(const Checkpoint& checkpoint, const std::string& name) {
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string path, ResolveInFolder(checkpoint.dir(), checkpoint.allowed_root(), name));
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string path,
+                             ResolveInFolder(checkpoint.dir(), checkpoint.allowed_root(), name));
   return RandomAccessFile::Open(path);
 }
 
 /// Hashes one file; `done` grows with what was read.
-Status HashFile(const RandomAccessFile& file, const VerifyProgress& progress, uint64_t total, uint64_t* done, std::string* hex) {
+Status HashFile(const RandomAccessFile& file, const VerifyProgress& progress, uint64_t total, uint64_t* done,
+                std::string* hex) {
   Sha256 hash;
   std::vector<std::byte> piece;
   for (uint64_t offset = 0; offset < file.size();) {
@@ -77,8 +79,10 @@ InspectReport Inspect(const Checkpoint& checkpoint, const InventoryOptions& inve
   return report;
 }
 
-Result<InspectReport> InspectFolder(const std::string& dir, const OpenOptions& options, const InventoryOptions& inventory) {
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string config_path, ResolveInFolder(dir, options.allowed_root, "config.json"));
+Result<InspectReport> InspectFolder(const std::string& dir, const OpenOptions& options,
+                                    const InventoryOptions& inventory) {
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string config_path,
+                             ResolveInFolder(dir, options.allowed_root, "config.json"));
   auto checkpoint = Checkpoint::Open(dir, options);
   if (checkpoint.ok()) return Inspect(**checkpoint, inventory);
   const Status& problem = checkpoint.status();

@@ -21,8 +21,8 @@ struct InspectReport {
   std::optional<ModelConfig> config;  // when it could be read
   uint64_t tensors = 0;
   uint64_t bytes = 0;
-  InventoryTotals totals;           // of what is present
-  InventoryReport inventory;        // empty when the folder could not be opened
+  InventoryTotals totals;             // of what is present
+  InventoryReport inventory;          // empty when the folder could not be opened
   std::vector<std::string> problems;  // faults that kept the folder from being opened
   bool sound = false;
   std::string digest;  // hexadecimal SHA-256 of configuration, index and headers; empty when not opened

@@ -18,7 +18,8 @@ uint64_t U(int64_t value) { return static_cast<uint64_t>(value); }
 /// Walks the formulas of checkpoint.md §4 with one reused name buffer.
 class Lister {
  public:
-  Lister(const ModelConfig& config, const std::function<void(const ExpectedTensor&)>& visit) : c_(config), visit_(visit) {}
+  Lister(const ModelConfig& config, const std::function<void(const ExpectedTensor&)>& visit)
+      : c_(config), visit_(visit) {}
 
   void Run() {
     Bf16("embed.weight", WeightClass::kEmbed, {U(c_.vocab_size), U(c_.hidden_size)});
@@ -32,7 +33,8 @@ class Lister {
  private:
   using Shape = std::initializer_list<uint64_t>;
 
-  void Put(std::string_view suffix, StorageDtype dtype, WeightClass weight_class, Shape shape, bool expert = false) {
+  void Put(std::string_view suffix, StorageDtype dtype, WeightClass weight_class, Shape shape,
+           bool expert = false) {
     name_.resize(prefix_);
     name_ += suffix;
     visit_({name_, dtype, std::span(shape.begin(), shape.size()), weight_class, expert});
@@ -46,7 +48,8 @@ class Lister {
   /// E4M3 weight with one scale per 32 x 32 block.
   void Fp8(const std::string& stem, WeightClass weight_class, uint64_t out, uint64_t in) {
     Put(stem + ".weight", StorageDtype::kF8E4M3, weight_class, {out, in});
-    Put(stem + ".scale", StorageDtype::kF8E8M0, weight_class, {CeilDiv(out, kScaleBlock), CeilDiv(in, kScaleBlock)});
+    Put(stem + ".scale", StorageDtype::kF8E8M0, weight_class,
+        {CeilDiv(out, kScaleBlock), CeilDiv(in, kScaleBlock)});
   }
   /// Packed FP4 weight with one scale per row and 32 inputs.
   void Fp4(const std::string& stem, WeightClass weight_class, uint64_t out, uint64_t in) {
@@ -103,7 +106,8 @@ class Lister {
     const uint64_t hidden = U(c_.hidden_size);
     if (c_.is_kv_source(layer)) {
       Bf16("attn.compressor.wkv.weight", kDense, {U(c_.head_dim), hidden});
-      if (c_.compress_ratio(layer) > 1) Bf16("attn.compressor.wgate.weight", kDense, {U(c_.head_dim), hidden});
+      if (c_.compress_ratio(layer) > 1)
+        Bf16("attn.compressor.wgate.weight", kDense, {U(c_.head_dim), hidden});
       Bf16("attn.compressor.norm.weight", kDense, {U(c_.head_dim)});
       Bf16("attn.indexer.wk.weight", kDense, {U(c_.index_head_dim), U(c_.head_dim)});
       Bf16("attn.indexer.k_norm.weight", kDense, {U(c_.index_head_dim)});
@@ -117,7 +121,8 @@ class Lister {
       const uint64_t width = U(c_.engram_head_dim);
       const uint64_t streams = U(c_.hc_mult);
       Put("engram.embed.weight", StorageDtype::kF8E4M3, WeightClass::kEngramTables, {rows, width});
-      Put("engram.embed.scale", StorageDtype::kF8E8M0, WeightClass::kEngramTables, {rows, width / kScaleBlock});
+      Put("engram.embed.scale", StorageDtype::kF8E8M0, WeightClass::kEngramTables,
+          {rows, width / kScaleBlock});
       Fp8("engram.wkv", kDense, (streams + 1) * hidden, U(c_.engram_columns()) * width);
       Bf16("engram.q_weight", kDense, {streams, hidden});
       Bf16("engram.k_weight", kDense, {streams, hidden});
@@ -213,12 +218,15 @@ class Comparison {
   void Claim(const ExpectedTensor& expected) {
     const auto index = checkpoint_.FindIndex(expected.name);
     if (!index.has_value()) {
-      if (!IsOptional(expected.weight_class) && report_.missing.size() < kMaxListed) report_.missing.emplace_back(expected.name);
+      if (!IsOptional(expected.weight_class) && report_.missing.size() < kMaxListed)
+        report_.missing.emplace_back(expected.name);
       return;
     }
     claimed_[*index] = true;
     const TensorInfo found = checkpoint_.tensor(*index);
-    if (SameDtype(expected.dtype, found.dtype) && std::equal(expected.shape.begin(), expected.shape.end(), found.shape.begin(), found.shape.end())) return;
+    if (SameDtype(expected.dtype, found.dtype) &&
+        std::equal(expected.shape.begin(), expected.shape.end(), found.shape.begin(), found.shape.end()))
+      return;
     report_.mismatched.push_back({std::string(expected.name), DescribeTensor(expected.dtype, expected.shape),
                                   DescribeTensor(found.dtype, found.shape)});
   }
@@ -234,12 +242,13 @@ bool IsExpertName(std::string_view name) { return name.find(".ffn.experts.") != 
 }  // namespace
 
 std::string_view WeightClassName(WeightClass c) {
-  constexpr std::array<std::string_view, kNumWeightClasses> kNames = {"layers", "routed_experts", "engram_tables", "embed",
-                                                                      "head",   "vision",         "draft"};
+  constexpr std::array<std::string_view, kNumWeightClasses> kNames = {
+      "layers", "routed_experts", "engram_tables", "embed", "head", "vision", "draft"};
   return kNames[static_cast<size_t>(c)];
 }
 
-void ForEachExpectedTensor(const ModelConfig& config, const std::function<void(const ExpectedTensor&)>& visit) {
+void ForEachExpectedTensor(const ModelConfig& config,
+                           const std::function<void(const ExpectedTensor&)>& visit) {
   Lister(config, visit).Run();
 }
 
@@ -284,12 +293,14 @@ InventoryTotals PresentTotals(const Checkpoint& checkpoint) {
 Status InventoryReport::ToStatus() const {
   if (sound()) return OkStatus();
   constexpr size_t kShown = 3;
-  std::string message = std::to_string(missing.size()) + " tensors missing, " + std::to_string(unexpected.size()) +
-                        " unexpected, " + std::to_string(mismatched.size()) + " of another dtype or shape";
+  std::string message = std::to_string(missing.size()) + " tensors missing, " +
+                        std::to_string(unexpected.size()) + " unexpected, " +
+                        std::to_string(mismatched.size()) + " of another dtype or shape";
   for (size_t i = 0; i < std::min(kShown, missing.size()); ++i) message += "; missing " + missing[i];
   for (size_t i = 0; i < std::min(kShown, unexpected.size()); ++i) message += "; unexpected " + unexpected[i];
   for (size_t i = 0; i < std::min(kShown, mismatched.size()); ++i) {
-    message += "; " + mismatched[i].name + " is " + mismatched[i].found + " instead of " + mismatched[i].expected;
+    message +=
+        "; " + mismatched[i].name + " is " + mismatched[i].found + " instead of " + mismatched[i].expected;
   }
   return DataLoss(std::move(message));
 }

@@ -43,7 +43,8 @@ struct ExpectedTensor {
 
 /// Calls `visit` for every tensor, part by part: embedding, layers ascending, final norm and head, draft stages, vision.
 /// `config` has passed Validate.
-void ForEachExpectedTensor(const ModelConfig& config, const std::function<void(const ExpectedTensor&)>& visit);
+void ForEachExpectedTensor(const ModelConfig& config,
+                           const std::function<void(const ExpectedTensor&)>& visit);
 
 /// The class of a tensor by its name alone.
 WeightClass ClassifyTensor(std::string_view name);

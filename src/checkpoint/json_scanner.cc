@@ -125,7 +125,9 @@ Status JsonScanner::ReadString(size_t max_bytes, std::string* out) {
   const size_t start = out->size();
   for (;;) {
     size_t end = offset_;
-    while (end < text_.size() && text_[end] != '"' && text_[end] != '\\' && static_cast<unsigned char>(text_[end]) >= 0x20) ++end;
+    while (end < text_.size() && text_[end] != '"' && text_[end] != '\\' &&
+           static_cast<unsigned char>(text_[end]) >= 0x20)
+      ++end;
     if (end - offset_ > max_bytes - (out->size() - start)) return Error("the string is too long");
     out->append(text_.substr(offset_, end - offset_));
     offset_ = end;
@@ -147,7 +149,8 @@ Status JsonScanner::ReadUnsigned(uint64_t* out) {
   uint64_t value = 0;
   for (; offset_ < text_.size() && IsDigit(text_[offset_]); ++offset_) {
     const auto digit = static_cast<uint64_t>(text_[offset_] - '0');
-    if (value > (std::numeric_limits<uint64_t>::max() - digit) / 10) return Error("the number does not fit 64 bits");
+    if (value > (std::numeric_limits<uint64_t>::max() - digit) / 10)
+      return Error("the number does not fit 64 bits");
     value = value * 10 + digit;
   }
   const size_t digits = offset_ - start;

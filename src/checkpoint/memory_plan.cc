@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 #include <utility>
 
 #include "base/checked.h"
@@ -41,19 +39,23 @@ uint64_t BoundedProduct(uint64_t a, uint64_t b) {
 
 Status InRange(int64_t value, int64_t low, int64_t high, std::string_view field) {
   if (value >= low && value <= high) return OkStatus();
-  return InvalidArgument(std::to_string(value) + " is not within " + std::to_string(low) + " … " + std::to_string(high),
-                         std::string(field));
+  return InvalidArgument(
+      std::to_string(value) + " is not within " + std::to_string(low) + " … " + std::to_string(high),
+      std::string(field));
 }
 
 Status CheckRequest(const ModelConfig& config, const PlanRequest& r) {
   DEEPINFER_RETURN_IF_ERROR(InRange(r.num_devices, 0, 4096, "gpus"));
   if (r.num_devices > 0) {
-    DEEPINFER_RETURN_IF_ERROR(InRange(static_cast<int64_t>(std::min<uint64_t>(r.device_bytes, INT64_MAX)), 1, kMaxBytes, "gpu"));
+    DEEPINFER_RETURN_IF_ERROR(
+        InRange(static_cast<int64_t>(std::min<uint64_t>(r.device_bytes, INT64_MAX)), 1, kMaxBytes, "gpu"));
   }
   if (r.host_bytes.has_value()) {
-    DEEPINFER_RETURN_IF_ERROR(InRange(static_cast<int64_t>(std::min<uint64_t>(*r.host_bytes, INT64_MAX)), 1, kMaxBytes, "host-memory"));
+    DEEPINFER_RETURN_IF_ERROR(InRange(static_cast<int64_t>(std::min<uint64_t>(*r.host_bytes, INT64_MAX)), 1,
+                                      kMaxBytes, "host-memory"));
   }
-  if (!(r.utilisation > 0 && r.utilisation <= 1)) return InvalidArgument("must be above 0 and at most 1", "utilisation");
+  if (!(r.utilisation > 0 && r.utilisation <= 1))
+    return InvalidArgument("must be above 0 and at most 1", "utilisation");
   DEEPINFER_RETURN_IF_ERROR(InRange(r.context, 1, config.max_position_embeddings, "context"));
   DEEPINFER_RETURN_IF_ERROR(InRange(r.sequences, 1, 10'000'000, "sequences"));
   return InRange(r.draft, -1, std::max(config.dspark_block_size, 0), "draft");
@@ -76,7 +78,9 @@ class Planner {
   /// Routed experts of the fullest of `devices` devices: whole experts, spread evenly.
   uint64_t Experts(uint64_t devices) const {
     const auto share = [devices](uint64_t bytes, int experts) {
-      return experts == 0 ? 0 : bytes / static_cast<uint64_t>(experts) * CeilDiv<uint64_t>(static_cast<uint64_t>(experts), devices);
+      return experts == 0 ? 0
+                          : bytes / static_cast<uint64_t>(experts) *
+                                CeilDiv<uint64_t>(static_cast<uint64_t>(experts), devices);
     };
     const uint64_t draft = draft_ ? share(totals_.draft_experts.bytes, c_.dspark_n_routed_experts) : 0;
     return share(totals_.of(WeightClass::kRoutedExperts).bytes, c_.n_routed_experts) + draft;
@@ -86,7 +90,8 @@ class Planner {
   uint64_t EngramShare(uint64_t devices) const {
     const auto row_bytes = static_cast<uint64_t>(c_.engram_head_dim + c_.engram_head_dim / 32);
     uint64_t bytes = 0;
-    for (const int64_t rows : c_.engram_num_embeddings) bytes += CeilDiv(static_cast<uint64_t>(rows), devices) * row_bytes;
+    for (const int64_t rows : c_.engram_num_embeddings)
+      bytes += CeilDiv(static_cast<uint64_t>(rows), devices) * row_bytes;
     return bytes;
   }
 
@@ -104,9 +109,10 @@ class Planner {
   /// Activations of one pass: two copies of the streams, queries and attention outputs, output latents, the tokens' expert inputs,
   /// inner activations and outputs, all in bf16.
   uint64_t ActivationBytes() const {
-    const int64_t per_row = 2 * c_.hc_mult * c_.hidden_size + 2 * c_.num_attention_heads * c_.head_dim +
-                            c_.o_groups * c_.o_lora_rank +
-                            (c_.num_experts_per_tok + 1) * (2 * c_.hidden_size + 3 * c_.moe_intermediate_size);
+    const int64_t per_row =
+        2 * c_.hc_mult * c_.hidden_size + 2 * c_.num_attention_heads * c_.head_dim +
+        c_.o_groups * c_.o_lora_rank +
+        (c_.num_experts_per_tok + 1) * (2 * c_.hidden_size + 3 * c_.moe_intermediate_size);
     return static_cast<uint64_t>(kPlannedRows * per_row * 2);
   }
 
@@ -145,7 +151,9 @@ class Planner {
   }
 
  private:
-  uint64_t Usable(uint64_t bytes) const { return static_cast<uint64_t>(static_cast<double>(bytes) * r_.utilisation); }
+  uint64_t Usable(uint64_t bytes) const {
+    return static_cast<uint64_t>(static_cast<double>(bytes) * r_.utilisation);
+  }
 
   PlanRow HostRow() const {
     PlanRow row;
@@ -181,19 +189,21 @@ std::string RowArithmetic(const PlanRow& row) {
   if (row.engram > 0) text += " + Engram " + Gib(row.engram);
   text += " + caches " + Gib(row.kv) + " + workspace " + Gib(row.workspace) + " = " + Gib(row.used());
   if (row.total == 0) return text;
-  return text + (row.free() >= 0 ? " of " : ", more than ") + Gib(row.usable) + " usable (" +
-         Gib(row.total) + " in all)";
+  return text + (row.free() >= 0 ? " of " : ", more than ") + Gib(row.usable) + " usable (" + Gib(row.total) +
+         " in all)";
 }
 
 void Explain(const PlanRequest& request, const Planner& planner, MemoryPlan* plan) {
   if (plan->devices.empty()) {
     plan->reason = "host: " + RowArithmetic(plan->host);
   } else {
-    plan->reason = "each of " + std::to_string(plan->devices.size()) + " devices: " + RowArithmetic(plan->devices.front());
+    plan->reason = "each of " + std::to_string(plan->devices.size()) +
+                   " devices: " + RowArithmetic(plan->devices.front());
     if (plan->engram == EngramPlacement::kHost) {
       plan->reason += "; host: Engram " + Gib(plan->host.engram);
       if (request.host_bytes.has_value()) {
-        plan->reason += (plan->host.free() >= 0 ? " of " : ", more than ") + Gib(plan->host.usable) + " usable";
+        plan->reason +=
+            (plan->host.free() >= 0 ? " of " : ", more than ") + Gib(plan->host.usable) + " usable";
       }
     }
   }
@@ -227,7 +237,8 @@ std::vector<EngramPlacement> Candidates(const PlanRequest& request) {
 int64_t KvBytesPerToken(const ModelConfig& config) {
   int64_t per_block = 0;
   for (const int source : config.kv_source_layer_ids) {
-    for (const int64_t part : EntryParts(config)) per_block += part * (kKvBlockTokens / config.compress_ratio(source));
+    for (const int64_t part : EntryParts(config))
+      per_block += part * (kKvBlockTokens / config.compress_ratio(source));
   }
   return CeilDiv(per_block, kKvBlockTokens);
 }
@@ -270,8 +281,9 @@ Result<uint64_t> ParseDeviceMemory(std::string_view text) {
     if (device.name == text) return device.mebibytes << 20;
     known += std::string(device.name) + ", ";
   }
-  const Status unknown = InvalidArgument("must be " + known + "or a number of bytes with an optional KiB, MiB, GiB, KB, MB or GB",
-                                         std::string(text.substr(0, 40)));
+  const Status unknown = InvalidArgument(
+      "must be " + known + "or a number of bytes with an optional KiB, MiB, GiB, KB, MB or GB",
+      std::string(text.substr(0, 40)));
   uint64_t value = 0;
   size_t digits = 0;
   for (; digits < text.size() && digits < 18 && text[digits] >= '0' && text[digits] <= '9'; ++digits) {
@@ -286,7 +298,8 @@ Result<uint64_t> ParseDeviceMemory(std::string_view text) {
                                                                             {"KB", 1000},
                                                                             {"MB", 1000 * 1000},
                                                                             {"GB", 1000 * 1000 * 1000}}};
-  const auto it = std::find_if(kUnits.begin(), kUnits.end(), [unit](const auto& u) { return u.first == unit; });
+  const auto it =
+      std::find_if(kUnits.begin(), kUnits.end(), [unit](const auto& u) { return u.first == unit; });
   if (digits == 0 || it == kUnits.end()) return unknown;
   const auto bytes = CheckedMul(value, it->second);
   if (!bytes.has_value() || *bytes == 0 || *bytes > static_cast<uint64_t>(kMaxBytes)) return unknown;
@@ -307,7 +320,8 @@ Result<MemoryPlan> PlanMemory(const ModelConfig& config, const PlanRequest& requ
     if (plan.fits) break;
   }
   Explain(request, planner, &plan);
-  for (const int64_t context : {int64_t{8192}, int64_t{32768}, int64_t{131072}, int64_t{1048576}, request.context}) {
+  for (const int64_t context :
+       {int64_t{8192}, int64_t{32768}, int64_t{131072}, int64_t{1048576}, request.context}) {
     if (context > config.max_position_embeddings) continue;
     plan.max_sequences_at[context] = planner.MaxSequences(plan, context);
   }

@@ -55,14 +55,14 @@ struct PlanRequest {
   EngramPlacement engram = EngramPlacement::kAuto;
   int64_t context = 8192;  // tokens per sequence
   int64_t sequences = 1;   // at the same time, over all devices
-  int draft = -1;          // draft tokens per step; 0 = no draft, its weights stay out; -1 = the model's block size
+  int draft = -1;  // draft tokens per step; 0 = no draft, its weights stay out; -1 = the model's block size
 };
 
-/// One device (or the host) in bytes; what is used adds up to at most `usable`.
+/// One device or the host, in bytes. `total` and `usable` are 0 when the memory is not known.
 struct PlanRow {
   uint64_t total = 0;
   uint64_t usable = 0;
-  uint64_t weights = 0;    // without Engram tables
+  uint64_t weights = 0;  // without Engram tables
   uint64_t engram = 0;
   uint64_t kv = 0;         // global KV and sequence state
   uint64_t workspace = 0;  // estimate: activations of kPlannedRows rows, logits of all sequences
@@ -84,7 +84,8 @@ struct MemoryPlan {
   bool mapped_weights = false;  // without devices: routed experts and Engram are mapped from the files
   std::string verdict;          // "fits", "fits with …", "does not fit"
   std::string reason;           // the arithmetic, in GiB
-  std::map<int64_t, int64_t> max_sequences_at;  // context in tokens -> sequences at the same time; 0 when not even the weights fit
+  std::map<int64_t, int64_t>
+      max_sequences_at;  // context in tokens -> sequences at the same time; 0 when not even the weights fit
 };
 
 /// Layout: every device has the dense part and its own sequences; routed experts (and Engram tables, when on the devices) are spread.

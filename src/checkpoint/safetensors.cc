@@ -1,7 +1,6 @@
 #include "checkpoint/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -18,10 +17,10 @@ struct DtypeInfo {
 };
 
 constexpr std::array<DtypeInfo, kNumStorageDtypes> kDtypes = {{
-    {"BOOL", 8},        {"F4", 4},          {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},
-    {"F8_E5M2", 8},     {"F8_E4M3", 8},     {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
-    {"U16", 16},        {"F16", 16},        {"BF16", 16},   {"I32", 32},    {"U32", 32}, {"F32", 32},
-    {"C64", 64},        {"F64", 64},        {"I64", 64},    {"U64", 64},
+    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+    {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+    {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64},
 }};
 
 constexpr size_t kMaxMetadataBytes = size_t{16} << 20;
@@ -122,7 +121,8 @@ class SafetensorsHeaderParser {
       DEEPINFER_RETURN_IF_ERROR(scanner_.ReadString(kMaxMetadataBytes, &item.first));
       DEEPINFER_RETURN_IF_ERROR(scanner_.Expect(':'));
       DEEPINFER_RETURN_IF_ERROR(scanner_.ReadString(kMaxMetadataBytes, &item.second));
-      if (out_.metadata_.size() >= limits_.max_metadata) return scanner_.Error("too many entries in __metadata__");
+      if (out_.metadata_.size() >= limits_.max_metadata)
+        return scanner_.Error("too many entries in __metadata__");
       out_.metadata_.push_back(std::move(item));
     } while (scanner_.Consume(','));
     return scanner_.Expect('}');
@@ -130,7 +130,8 @@ class SafetensorsHeaderParser {
 
   Status ParseTensor() {
     if (out_.records_.size() >= limits_.max_tensors) return scanner_.Error("too many tensors");
-    if (name_.empty() || !IsPrintableAscii(name_)) return scanner_.Error("a tensor name is empty or not printable ASCII");
+    if (name_.empty() || !IsPrintableAscii(name_))
+      return scanner_.Error("a tensor name is empty or not printable ASCII");
     record_ = {};
     record_.name_offset = static_cast<uint32_t>(out_.names_.size());
     record_.name_length = static_cast<uint16_t>(name_.size());
@@ -196,27 +197,31 @@ class SafetensorsHeaderParser {
 
   /// Tensors sorted by offset must tile the data buffer exactly: no gap, no overlap, nothing behind.
   Status CheckOffsets() {
-    std::sort(out_.records_.begin(), out_.records_.end(),
-              [](const auto& a, const auto& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+    std::sort(out_.records_.begin(), out_.records_.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    });
     uint64_t expected = 0;
     for (const auto& record : out_.records_) {
       if (record.begin != expected) {
-        return DataLoss(record.begin < expected ? "the data of two tensors overlap" : "there is a gap before the tensor's data",
+        return DataLoss(record.begin < expected ? "the data of two tensors overlap"
+                                                : "there is a gap before the tensor's data",
                         Printable(out_.NameOf(record)));
       }
       expected = record.end;
     }
     if (expected == data_bytes_) return OkStatus();
-    return DataLoss(expected > data_bytes_ ? "the file is cut: " + std::to_string(expected) + " bytes of data expected, " +
-                                                 std::to_string(data_bytes_) + " present"
-                                           : "there are bytes behind the last tensor");
+    return DataLoss(expected > data_bytes_
+                        ? "the file is cut: " + std::to_string(expected) + " bytes of data expected, " +
+                              std::to_string(data_bytes_) + " present"
+                        : "there are bytes behind the last tensor");
   }
 
   Status IndexNames() {
     out_.by_name_.resize(out_.records_.size());
     std::iota(out_.by_name_.begin(), out_.by_name_.end(), 0U);
     const auto name = [this](uint32_t index) { return out_.NameOf(out_.records_[index]); };
-    std::sort(out_.by_name_.begin(), out_.by_name_.end(), [&](uint32_t a, uint32_t b) { return name(a) < name(b); });
+    std::sort(out_.by_name_.begin(), out_.by_name_.end(),
+              [&](uint32_t a, uint32_t b) { return name(a) < name(b); });
     for (size_t i = 1; i < out_.by_name_.size(); ++i) {
       if (name(out_.by_name_[i]) == name(out_.by_name_[i - 1])) {
         return DataLoss("the tensor occurs twice", Printable(name(out_.by_name_[i])));
@@ -225,7 +230,8 @@ class SafetensorsHeaderParser {
     std::vector<std::string_view> keys;
     for (const auto& item : out_.metadata_) keys.emplace_back(item.first);
     std::sort(keys.begin(), keys.end());
-    if (std::adjacent_find(keys.begin(), keys.end()) != keys.end()) return DataLoss("a key of __metadata__ occurs twice");
+    if (std::adjacent_find(keys.begin(), keys.end()) != keys.end())
+      return DataLoss("a key of __metadata__ occurs twice");
     return OkStatus();
   }
 
@@ -245,18 +251,21 @@ class SafetensorsHeaderParser {
   bool has_metadata_ = false;
 };
 
-Result<SafetensorsHeader> SafetensorsHeader::Parse(std::string_view text, uint64_t data_bytes, const SafetensorsLimits& limits) {
+Result<SafetensorsHeader> SafetensorsHeader::Parse(std::string_view text, uint64_t data_bytes,
+                                                   const SafetensorsLimits& limits) {
   return SafetensorsHeaderParser(text, data_bytes, limits).Run();
 }
 
 SafetensorsHeader::Entry SafetensorsHeader::entry(size_t index) const {
   const Record& record = records_[index];
-  return {NameOf(record), record.dtype, std::span(shapes_).subspan(record.shape_offset, record.rank), record.begin, record.end};
+  return {NameOf(record), record.dtype, std::span(shapes_).subspan(record.shape_offset, record.rank),
+          record.begin, record.end};
 }
 
 std::optional<size_t> SafetensorsHeader::Find(std::string_view name) const {
-  const auto it = std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                                   [this](uint32_t index, std::string_view key) { return NameOf(records_[index]) < key; });
+  const auto it = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [this](uint32_t index, std::string_view key) { return NameOf(records_[index]) < key; });
   if (it == by_name_.end() || NameOf(records_[*it]) != name) return std::nullopt;
   return *it;
 }
@@ -266,9 +275,11 @@ size_t SafetensorsHeader::memory_bytes() const {
          by_name_.capacity() * sizeof(uint32_t);
 }
 
-Result<SafetensorsFileHeader> ReadSafetensorsHeader(const RandomAccessFile& file, const SafetensorsLimits& limits) {
+Result<SafetensorsFileHeader> ReadSafetensorsHeader(const RandomAccessFile& file,
+                                                    const SafetensorsLimits& limits) {
   std::array<std::byte, kLengthBytes> length_bytes;
-  if (file.size() < kLengthBytes) return DataLoss("the file is too short for a safetensors header", file.path());
+  if (file.size() < kLengthBytes)
+    return DataLoss("the file is too short for a safetensors header", file.path());
   DEEPINFER_RETURN_IF_ERROR(file.ReadAt(0, length_bytes));
   const uint64_t length = LoadLittleEndian64(length_bytes);
   if (length > file.size() - kLengthBytes) return DataLoss("the header is longer than the file", file.path());
@@ -282,7 +293,8 @@ Result<SafetensorsFileHeader> ReadSafetensorsHeader(const RandomAccessFile& file
   SafetensorsFileHeader out;
   out.data_start = kLengthBytes + length;
   out.sha256 = Sha256Of(text);
-  auto header = SafetensorsHeader::Parse(std::string_view(text).substr(kLengthBytes), file.size() - out.data_start, limits);
+  auto header = SafetensorsHeader::Parse(std::string_view(text).substr(kLengthBytes),
+                                         file.size() - out.data_start, limits);
   if (!header.ok()) return std::move(header).status().Within(file.path());
   out.header = std::move(header).value();
   return out;

@@ -18,8 +18,28 @@ namespace deepinfer {
 /// Element types of the format. For kF4 and kF6… the shape counts logical elements. A checkpoint of this model has only kI8 (two
 /// FP4 codes a byte), kF8E4M3, kF8E8M0, kBf16 and kF32.
 enum class StorageDtype : uint8_t {
-  kBool, kF4, kF6E2M3, kF6E3M2, kU8, kI8, kF8E5M2, kF8E4M3, kF8E8M0, kF8E4M3Fnuz, kF8E5M2Fnuz,
-  kI16, kU16, kF16, kBf16, kI32, kU32, kF32, kC64, kF64, kI64, kU64,
+  kBool,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
+  kI16,
+  kU16,
+  kF16,
+  kBf16,
+  kI32,
+  kU32,
+  kF32,
+  kC64,
+  kF64,
+  kI64,
+  kU64,
 };
 inline constexpr int kNumStorageDtypes = 22;
 
@@ -58,7 +78,8 @@ class SafetensorsHeader {
 
   /// `text` is the JSON, padding included; `data_bytes` the length of the data buffer behind it. Entries come in the order of their
   /// offsets. Errors: kDataLoss with the tensor or byte offset.
-  static Result<SafetensorsHeader> Parse(std::string_view text, uint64_t data_bytes, const SafetensorsLimits& limits = {});
+  static Result<SafetensorsHeader> Parse(std::string_view text, uint64_t data_bytes,
+                                         const SafetensorsLimits& limits = {});
 
   size_t size() const { return records_.size(); }
   Entry entry(size_t index) const;
@@ -86,7 +107,7 @@ class SafetensorsHeader {
 
   std::string names_;
   std::vector<uint64_t> shapes_;
-  std::vector<Record> records_;     // by (begin, end)
+  std::vector<Record> records_;    // by (begin, end)
   std::vector<uint32_t> by_name_;  // indices into records_
   std::vector<std::pair<std::string, std::string>> metadata_;
 };
@@ -94,11 +115,12 @@ class SafetensorsHeader {
 /// The header of an open file with where its data lies.
 struct SafetensorsFileHeader {
   SafetensorsHeader header;
-  uint64_t data_start = 0;  // 8 + header length; need not be aligned to anything
+  uint64_t data_start = 0;              // 8 + header length; need not be aligned to anything
   std::array<uint8_t, 32> sha256 = {};  // of the length field and the header text
 };
 
 /// Reads and checks the header of a file; the payload is not touched. Errors: kDataLoss, kIo, with the file as `where`.
-Result<SafetensorsFileHeader> ReadSafetensorsHeader(const RandomAccessFile& file, const SafetensorsLimits& limits = {});
+Result<SafetensorsFileHeader> ReadSafetensorsHeader(const RandomAccessFile& file,
+                                                    const SafetensorsLimits& limits = {});
 
 }  // namespace deepinfer

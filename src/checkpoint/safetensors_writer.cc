@@ -29,7 +29,8 @@ Result<uint64_t> PayloadBytes(std::span<const TensorSpec> tensors) {
 
 }  // namespace
 
-std::string BuildSafetensorsHeader(std::span<const TensorSpec> tensors, const SafetensorsWriteOptions& options) {
+std::string BuildSafetensorsHeader(std::span<const TensorSpec> tensors,
+                                   const SafetensorsWriteOptions& options) {
   constexpr size_t kLengthBytes = 8;
   std::string out(kLengthBytes, '\0');
   out += '{';
@@ -51,7 +52,8 @@ std::string BuildSafetensorsHeader(std::span<const TensorSpec> tensors, const Sa
     separator = ",";
     json::AppendQuoted(tensor.name, &out);
     out += ":{\"dtype\":\"" + std::string(StorageDtypeName(tensor.dtype)) + "\",\"shape\":[";
-    for (size_t i = 0; i < tensor.shape.size(); ++i) out += (i > 0 ? "," : "") + std::to_string(tensor.shape[i]);
+    for (size_t i = 0; i < tensor.shape.size(); ++i)
+      out += (i > 0 ? "," : "") + std::to_string(tensor.shape[i]);
     out += "],\"data_offsets\":[" + std::to_string(offset) + ",";
     offset += tensor.num_bytes();
     out += std::to_string(offset) + "]}";
@@ -64,7 +66,8 @@ std::string BuildSafetensorsHeader(std::span<const TensorSpec> tensors, const Sa
   return out;
 }
 
-Result<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path, std::span<const TensorSpec> tensors,
+Result<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path,
+                                                    std::span<const TensorSpec> tensors,
                                                     const SafetensorsWriteOptions& options) {
   SafetensorsWriter writer;
   DEEPINFER_ASSIGN_OR_RETURN(writer.remaining_, PayloadBytes(tensors));
@@ -72,7 +75,8 @@ Result<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path, std
   writer.file_.reset(std::fopen(path.c_str(), "wb"));
   if (writer.file_ == nullptr) return WriteProblem(path);
   const std::string header = BuildSafetensorsHeader(tensors, options);
-  if (std::fwrite(header.data(), 1, header.size(), writer.file_.get()) != header.size()) return WriteProblem(path);
+  if (std::fwrite(header.data(), 1, header.size(), writer.file_.get()) != header.size())
+    return WriteProblem(path);
   return writer;
 }
 
@@ -84,7 +88,8 @@ Status SafetensorsWriter::Append(std::span<const std::byte> bytes) {
 }
 
 Status SafetensorsWriter::Finish() {
-  if (remaining_ != 0) return InvalidArgument(std::to_string(remaining_) + " bytes of payload are missing", path_);
+  if (remaining_ != 0)
+    return InvalidArgument(std::to_string(remaining_) + " bytes of payload are missing", path_);
   return std::fclose(file_.release()) == 0 ? OkStatus() : WriteProblem(path_);
 }
 

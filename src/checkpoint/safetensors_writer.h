@@ -33,7 +33,8 @@ struct SafetensorsWriteOptions {
 };
 
 /// The length field and the JSON with its padding: everything before the data. Tensors get their offsets in the given order.
-std::string BuildSafetensorsHeader(std::span<const TensorSpec> tensors, const SafetensorsWriteOptions& options = {});
+std::string BuildSafetensorsHeader(std::span<const TensorSpec> tensors,
+                                   const SafetensorsWriteOptions& options = {});
 
 /// Writes one file: header first, then the payloads in the given order, in pieces of any size.
 class SafetensorsWriter {

@@ -54,7 +54,8 @@ Status ShardIndex::ParseWeightMap(JsonScanner& scanner) {
     const size_t start = names_.size();
     DEEPINFER_RETURN_IF_ERROR(scanner.ReadString(kMaxNameBytes, &names_));
     const std::string_view name = std::string_view(names_).substr(start);
-    if (name.empty() || !IsPrintableAscii(name)) return scanner.Error("a tensor name is empty or not printable ASCII");
+    if (name.empty() || !IsPrintableAscii(name))
+      return scanner.Error("a tensor name is empty or not printable ASCII");
     if (records_.size() >= static_cast<size_t>(kMaxTensors)) return scanner.Error("too many tensors");
     DEEPINFER_RETURN_IF_ERROR(scanner.Expect(':'));
     file.clear();
@@ -81,8 +82,11 @@ Status ShardIndex::Finish() {
   std::sort(shards_.begin(), shards_.end());
   for (Record& record : records_) record.shard = rank[record.shard];
 
-  const auto name_of = [this](const Record& r) { return std::string_view(names_).substr(r.name_offset, r.name_length); };
-  std::sort(records_.begin(), records_.end(), [&](const Record& a, const Record& b) { return name_of(a) < name_of(b); });
+  const auto name_of = [this](const Record& r) {
+    return std::string_view(names_).substr(r.name_offset, r.name_length);
+  };
+  std::sort(records_.begin(), records_.end(),
+            [&](const Record& a, const Record& b) { return name_of(a) < name_of(b); });
   for (size_t i = 1; i < records_.size(); ++i) {
     if (name(i) == name(i - 1)) return DataLoss("the index names a tensor twice", std::string(name(i)));
   }
@@ -113,7 +117,8 @@ Result<ShardIndex> ShardIndex::Parse(std::string_view text) {
     }
   } while (scanner.Consume(','));
   DEEPINFER_RETURN_IF_ERROR(scanner.Expect('}'));
-  if (scanner.rest().find_first_not_of(" \t\r\n") != std::string_view::npos) return scanner.Error("text behind the index");
+  if (scanner.rest().find_first_not_of(" \t\r\n") != std::string_view::npos)
+    return scanner.Error("text behind the index");
   if (!has_map || index.records_.empty()) return DataLoss("the index has no weight_map");
   DEEPINFER_RETURN_IF_ERROR(index.Finish());
   return index;

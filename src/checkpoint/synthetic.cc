@@ -56,16 +56,17 @@ float RealValue(std::string_view name, uint64_t inputs, uint64_t bits) {
   const bool norm = name.find("norm") != std::string_view::npos || EndsWith(name, "engram.q_weight") ||
                     EndsWith(name, "engram.k_weight");
   if (norm) return 1.0F + 0.1F * Symmetric(bits);
-  if (name.find("embed.weight") != std::string_view::npos || name.starts_with("image_")) return 0.2F * Symmetric(bits);
+  if (name.find("embed.weight") != std::string_view::npos || name.starts_with("image_"))
+    return 0.2F * Symmetric(bits);
   return std::sqrt(3.0F / static_cast<float>(inputs)) * Symmetric(bits);
 }
 
 uint8_t E4m3Code(bool engram_row, uint64_t bits) {
   const auto sign = static_cast<uint8_t>((bits & 1) << 7);
   const uint64_t draw = bits >> 8;
-  if (engram_row) return static_cast<uint8_t>(sign | (0x28 + draw % 0x19));          // 0.25 … 2
-  if (((bits >> 1) & 15) == 0) return static_cast<uint8_t>(sign | (draw % 0x7F));    // any finite value
-  return static_cast<uint8_t>(sign | (draw % 0x41));                                 // 0 … 2
+  if (engram_row) return static_cast<uint8_t>(sign | (0x28 + draw % 0x19));        // 0.25 … 2
+  if (((bits >> 1) & 15) == 0) return static_cast<uint8_t>(sign | (draw % 0x7F));  // any finite value
+  return static_cast<uint8_t>(sign | (draw % 0x41));                               // 0 … 2
 }
 
 struct ShardName {
@@ -79,7 +80,8 @@ struct ShardName {
 
 int NumberAfter(std::string_view name, std::string_view prefix) {
   int value = 0;
-  for (size_t i = prefix.size(); i < name.size() && name[i] >= '0' && name[i] <= '9'; ++i) value = value * 10 + (name[i] - '0');
+  for (size_t i = prefix.size(); i < name.size() && name[i] >= '0' && name[i] <= '9'; ++i)
+    value = value * 10 + (name[i] - '0');
   return value;
 }
 
@@ -112,7 +114,8 @@ Status WriteTensor(SafetensorsWriter& writer, const TensorSpec& spec) {
   return OkStatus();
 }
 
-Status WriteShard(const std::string& path, std::span<const TensorSpec> specs, const SyntheticOptions& options) {
+Status WriteShard(const std::string& path, std::span<const TensorSpec> specs,
+                  const SyntheticOptions& options) {
   if (options.sparse) return WriteSparseSafetensors(path, specs, options.write);
   DEEPINFER_ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, specs, options.write));
   for (const TensorSpec& spec : specs) DEEPINFER_RETURN_IF_ERROR(WriteTensor(writer, spec));
@@ -179,8 +182,8 @@ ModelConfig SyntheticConfig() {
   return c;
 }
 
-void FillSyntheticTensor(std::string_view name, StorageDtype dtype, std::span<const uint64_t> shape, uint64_t first,
-                         std::span<std::byte> out) {
+void FillSyntheticTensor(std::string_view name, StorageDtype dtype, std::span<const uint64_t> shape,
+                         uint64_t first, std::span<std::byte> out) {
   const uint64_t seed = HashName(name);
   const uint64_t inputs = shape.empty() ? 1 : shape.back();
   const bool engram_row = ClassifyTensor(name) == WeightClass::kEngramTables;
@@ -222,7 +225,8 @@ std::vector<SyntheticTensor> SyntheticTensors(const ModelConfig& config, Synthet
   return tensors;
 }
 
-Status WriteSyntheticCheckpoint(const std::string& dir, const ModelConfig& config, const SyntheticOptions& options) {
+Status WriteSyntheticCheckpoint(const std::string& dir, const ModelConfig& config,
+                                const SyntheticOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) return IoError("cannot create the folder: " + error.message(), dir);

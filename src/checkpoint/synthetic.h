@@ -21,8 +21,8 @@ ModelConfig SyntheticConfig();
 /// Fills elements [first, first + …) of a tensor with values that depend on its name only: E8M0 codes 124 … 130, E4M3 codes without
 /// NaN and mostly below 2 in magnitude (Engram rows never near zero), norms near 1, `bias_vl` unlike `bias`. `out` holds whole bytes
 /// of the stored type: BF16, F32, F8_E4M3, F8_E8M0 or I8.
-void FillSyntheticTensor(std::string_view name, StorageDtype dtype, std::span<const uint64_t> shape, uint64_t first,
-                         std::span<std::byte> out);
+void FillSyntheticTensor(std::string_view name, StorageDtype dtype, std::span<const uint64_t> shape,
+                         uint64_t first, std::span<std::byte> out);
 
 /// A tensor and the shard that it goes to.
 struct SyntheticTensor {
@@ -37,9 +37,10 @@ struct SyntheticOptions {
     kReleased,    // one shard a layer, as the published checkpoint: 48 shards for the released configuration
   };
   Layout layout = Layout::kParts;
-  bool sparse = false;         // payloads are holes (all zeros)
-  bool flat_config = false;    // config.json in the flat form; otherwise nested
-  bool tokenizer = false;      // tokenizer.json, tokenizer_config.json and engram_token_map.i32 of SyntheticConfig()
+  bool sparse = false;       // payloads are holes (all zeros)
+  bool flat_config = false;  // config.json in the flat form; otherwise nested
+  bool tokenizer =
+      false;  // tokenizer.json, tokenizer_config.json and engram_token_map.i32 of SyntheticConfig()
   SafetensorsWriteOptions write;
   /// Changes the tensors before anything is written: for faulty checkpoints.
   std::function<void(std::vector<SyntheticTensor>&)> edit;
@@ -49,6 +50,7 @@ struct SyntheticOptions {
 std::vector<SyntheticTensor> SyntheticTensors(const ModelConfig& config, SyntheticOptions::Layout layout);
 
 /// Writes a checkpoint into a new or existing folder. Errors: kIo, kInvalidArgument.
-Status WriteSyntheticCheckpoint(const std::string& dir, const ModelConfig& config, const SyntheticOptions& options = {});
+Status WriteSyntheticCheckpoint(const std::string& dir, const ModelConfig& config,
+                                const SyntheticOptions& options = {});
 
 }  // namespace deepinfer

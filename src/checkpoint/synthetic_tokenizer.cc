@@ -16,16 +16,26 @@ constexpr int kNumMerges = 221;
 
 // Words of the text that the merges are learnt from; a leading blank is added to all of them.
 constexpr std::string_view kCorpus =
-    "the of and to in that was his he it with is for as had you not be her on at by which have or from this him but all she they "
-    "were my are me one their so an said them we who would been will no when there if more out up into do any your what has man "
-    "could other than our some very time upon about may its only now like little then can made should did us such great before "
-    "must two these see know over much down after first mister good men own never most old shall day where those came come "
-    "himself way work life without go make well through being long say might how am too even def again many back here think "
-    "every people went same last thought away under take found hand eyes still place while just also young yet though against "
-    "things get ever give god years off face nothing right once another left part saw house world head three took new love "
-    "always mrs put night each king between tell mind heart few because thing whom far seemed looked called whole de set both "
-    "got find done heard look name days told let lord country asked going seen better having home knew side something moment "
-    "father among course hands woman enough words mother soon full end gave room almost small thou cannot water want however "
+    "the of and to in that was his he it with is for as had you not be her on at by which have or from this "
+    "him but all she they "
+    "were my are me one their so an said them we who would been will no when there if more out up into do "
+    "any your what has man "
+    "could other than our some very time upon about may its only now like little then can made should did us "
+    "such great before "
+    "must two these see know over much down after first mister good men own never most old shall day where "
+    "those came come "
+    "himself way work life without go make well through being long say might how am too even def again many "
+    "back here think "
+    "every people went same last thought away under take found hand eyes still place while just also young "
+    "yet though against "
+    "things get ever give god years off face nothing right once another left part saw house world head three "
+    "took new love "
+    "always mrs put night each king between tell mind heart few because thing whom far seemed looked called "
+    "whole de set both "
+    "got find done heard look name days told let lord country asked going seen better having home knew side "
+    "something moment "
+    "father among course hands woman enough words mother soon full end gave room almost small thou cannot "
+    "water want however "
     "light quite brought nor word whose given door best turned taken does use morning myself felt";
 
 std::string Utf8(uint32_t code) {
@@ -39,7 +49,9 @@ std::string Utf8(uint32_t code) {
   return out;
 }
 
-bool IsOwnSymbol(int byte) { return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174; }
+bool IsOwnSymbol(int byte) {
+  return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+}
 
 /// The bytes in the order of their token ids (checkpoint.md §8.1): those that stand for themselves first.
 std::vector<int> BytesInIdOrder() {
@@ -102,7 +114,9 @@ std::vector<Pair> LearnMerges() {
   return merges;
 }
 
-std::vector<std::string> SpecialTokens() { return {"<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>"}; }
+std::vector<std::string> SpecialTokens() {
+  return {"<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>"};
+}
 
 struct AddedToken {
   std::string content;
@@ -114,15 +128,16 @@ struct AddedToken {
 std::vector<AddedToken> AddedTokens() {
   std::vector<AddedToken> tokens;
   for (const char* text : {"<｜System｜>", "<｜User｜>", "<｜Assistant｜>", "<think>", "</think>", "｜DSML｜",
-                           "<｜latest_reminder｜>", "<｜action｜>", "<｜query｜>", "<｜authority｜>", "<｜domain｜>",
-                           "<｜title｜>", "<｜read_url｜>"}) {
+                           "<｜latest_reminder｜>", "<｜action｜>", "<｜query｜>", "<｜authority｜>",
+                           "<｜domain｜>", "<｜title｜>", "<｜read_url｜>"}) {
     tokens.push_back({.content = text});
   }
   tokens.push_back({.content = "<|EOT|>", .normalized = true, .special = true});
   tokens.push_back({.content = "<｜deepseek_image｜>", .normalized = false, .special = false});
   for (int n = 1; n <= 17; ++n) {
     const std::string number = std::to_string(10000 + n).substr(1);
-    tokens.push_back({.content = "<|place_holder_mm_span_" + number + "|>", .normalized = true, .special = true});
+    tokens.push_back(
+        {.content = "<|place_holder_mm_span_" + number + "|>", .normalized = true, .special = true});
   }
   return tokens;
 }
@@ -162,9 +177,9 @@ json::Value PreTokenizer() {
   json::Array parts;
   parts.push_back(Split("\\p{N}{1,3}"));
   parts.push_back(Split("[一-龥\u3040-ゟ゠-ヿ]+"));
-  parts.push_back(
-      Split("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
-            "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"));
+  parts.push_back(Split(
+      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+      "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"));
   parts.push_back(ByteLevel(false, true, false));
   json::Object o;
   o.emplace_back("type", "Sequence");

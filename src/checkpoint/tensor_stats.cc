@@ -60,7 +60,8 @@ std::optional<ScaledMatrix> FindScales(const Checkpoint& checkpoint, const Tenso
   if (!coded || tensor.shape.size() != 2 || !tensor.name.ends_with(kWeight)) return std::nullopt;
   const std::string name = std::string(tensor.name.substr(0, tensor.name.size() - kWeight.size())) + ".scale";
   const auto scales = checkpoint.FindInfo(name);
-  if (!scales.has_value() || scales->shape.size() != 2 || StorageDtypeBits(scales->dtype) != 8) return std::nullopt;
+  if (!scales.has_value() || scales->shape.size() != 2 || StorageDtypeBits(scales->dtype) != 8)
+    return std::nullopt;
   ScaledMatrix m;
   m.codes = tensor;
   m.scales = *scales;
@@ -102,9 +103,11 @@ Result<TensorStats> ScaledStats(const Checkpoint& checkpoint, const ScaledMatrix
     codes.resize(rows * m.row_bytes);
     scales.resize(CeilDiv(rows, m.rows_per_scale) * m.scale_row_bytes);
     DEEPINFER_RETURN_IF_ERROR(checkpoint.Read(m.codes, first * m.row_bytes, codes));
-    DEEPINFER_RETURN_IF_ERROR(checkpoint.Read(m.scales, first / m.rows_per_scale * m.scale_row_bytes, scales));
+    DEEPINFER_RETURN_IF_ERROR(
+        checkpoint.Read(m.scales, first / m.rows_per_scale * m.scale_row_bytes, scales));
     for (uint64_t r = 0; r < rows; ++r) {
-      AddRow(m, codes.data() + r * m.row_bytes, scales.data() + r / m.rows_per_scale * m.scale_row_bytes, &accumulator);
+      AddRow(m, codes.data() + r * m.row_bytes, scales.data() + r / m.rows_per_scale * m.scale_row_bytes,
+             &accumulator);
     }
   }
   return accumulator.Finish();
@@ -135,10 +138,12 @@ std::optional<float> Decode(StorageDtype dtype, const std::byte* bytes) {
 }  // namespace
 
 Result<TensorStats> ComputeTensorStats(const Checkpoint& checkpoint, const TensorInfo& tensor) {
-  if (const auto scaled = FindScales(checkpoint, tensor); scaled.has_value()) return ScaledStats(checkpoint, *scaled);
+  if (const auto scaled = FindScales(checkpoint, tensor); scaled.has_value())
+    return ScaledStats(checkpoint, *scaled);
   constexpr std::byte kZero[8] = {};
   if (!Decode(tensor.dtype, kZero).has_value()) {
-    return InvalidArgument("no statistics for dtype " + std::string(StorageDtypeName(tensor.dtype)), std::string(tensor.name));
+    return InvalidArgument("no statistics for dtype " + std::string(StorageDtypeName(tensor.dtype)),
+                           std::string(tensor.name));
   }
   const uint64_t width = static_cast<uint64_t>(StorageDtypeBits(tensor.dtype)) / 8;
   Accumulator accumulator;

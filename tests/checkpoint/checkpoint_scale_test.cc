@@ -4,11 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+
+#include <gtest/gtest.h>
 
 #include "checkpoint/inspect.h"
 #include "checkpoint/memory_plan.h"
@@ -73,8 +73,9 @@ TEST(CheckpointScale, FortyEightSparseShardsOfTheReleasedModel) {
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_LT(usage.ru_maxrss, kMaxPeakKib);
-  std::printf("inspect and plan of 96,085 tensors in 48 shards: %.2f s, peak memory %.1f MB, %.1f MB on disk\n", seconds,
-              static_cast<double>(usage.ru_maxrss) * 1024 / 1e6, static_cast<double>(on_disk) / 1e6);
+  std::printf(
+      "inspect and plan of 96,085 tensors in 48 shards: %.2f s, peak memory %.1f MB, %.1f MB on disk\n",
+      seconds, static_cast<double>(usage.ru_maxrss) * 1024 / 1e6, static_cast<double>(on_disk) / 1e6);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Reading config.json: spellings, types, defaults (checkpoint.md §3).
 #include "checkpoint/config.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "checkpoint/synthetic.h"
 #include "temp_dir.h"
@@ -26,7 +26,9 @@ void ExpectRefused(const std::string& json, std::string_view where) {
   EXPECT_EQ(config.status().where(), where) << config.status().ToString();
 }
 
-TEST(Config, ReleasedConfigIsValid) { EXPECT_TRUE(Validate(ReleasedConfig()).ok()) << Validate(ReleasedConfig()).ToString(); }
+TEST(Config, ReleasedConfigIsValid) {
+  EXPECT_TRUE(Validate(ReleasedConfig()).ok()) << Validate(ReleasedConfig()).ToString();
+}
 
 TEST(Config, HubAndFlatFormReadBackEqual) {
   for (const ModelConfig& config : {ReleasedConfig(), SyntheticConfig()}) {
@@ -70,7 +72,8 @@ TEST(Config, GoldenTinyHasTheValuesOfTheSpecification) {
 }
 
 TEST(Config, BothSpellingsWithEqualValuesAreAccepted) {
-  const std::string both = Replaced(Hub(), "\"text_config\": {", R"("dim": 5120, "route_scale": 1.5, "norm_eps": 1e-20, "window_size": 128,
+  const std::string both = Replaced(Hub(), "\"text_config\": {",
+                                    R"("dim": 5120, "route_scale": 1.5, "norm_eps": 1e-20, "window_size": 128,
       "vision_dim": 1024, "rope_factor": 16.0, "kv_source_layers": [2, 8, 14, 20], "text_config": {)");
   const auto config = ParseConfig(both);
   ASSERT_TRUE(config.ok()) << config.status().ToString();
@@ -121,12 +124,14 @@ TEST(Config, DifferentValuesUnderTwoSpellingsAreRefused) {
 TEST(Config, MaxNumTokensIsAnAlias) {
   const std::string renamed = Replaced(Hub(), "\"max_image_tokens\"", "\"max_num_tokens\"");
   EXPECT_EQ(ParseConfig(renamed).value(), ReleasedConfig());
-  ExpectRefused(Replaced(Hub(), "\"max_image_tokens\"", "\"max_num_tokens\": 7, \"max_image_tokens\""), "max_image_tokens");
+  ExpectRefused(Replaced(Hub(), "\"max_image_tokens\"", "\"max_num_tokens\": 7, \"max_image_tokens\""),
+                "max_image_tokens");
 }
 
 TEST(Config, TieWordEmbeddingsMayStandInEitherPlace) {
   EXPECT_TRUE(ParseConfig(Replaced(Hub(), "\"tie_word_embeddings\": false,", "")).ok());
-  ExpectRefused(Replaced(Hub(), "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true"), "tie_word_embeddings");
+  ExpectRefused(Replaced(Hub(), "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true"),
+                "tie_word_embeddings");
 }
 
 TEST(Config, AbsentGateTempAndNormTopkProbHaveDefaults) {
@@ -143,7 +148,8 @@ TEST(Config, RatioListWithoutDraftEntriesIsCompleted) {
 }
 
 TEST(Config, NegativeCandidateSourceMeansOff) {
-  const auto config = ParseConfig(Replaced(Hub(), "\"candidate_source_layer_id\": 20", "\"candidate_source_layer_id\": -7"));
+  const auto config =
+      ParseConfig(Replaced(Hub(), "\"candidate_source_layer_id\": 20", "\"candidate_source_layer_id\": -7"));
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->candidate_source_layer_id, -1);
 }
@@ -160,19 +166,53 @@ TEST(Config, EngramDraftAndVisionAreOptional) {
   EXPECT_EQ(*parsed, config);
   EXPECT_FALSE(parsed->has_engram());
   EXPECT_FALSE(parsed->has_draft());
-  EXPECT_TRUE(ParseConfig(Replaced(SerializeConfig(SyntheticConfig()), "\"num_hidden_layers\": 2,", "\"num_hidden_layers\": 0,")).ok());
+  EXPECT_TRUE(ParseConfig(Replaced(SerializeConfig(SyntheticConfig()), "\"num_hidden_layers\": 2,",
+                                   "\"num_hidden_layers\": 0,"))
+                  .ok());
 }
 
 TEST(Config, EveryRequiredKeyIsMissed) {
-  for (const char* key :
-       {"vocab_size", "hidden_size", "moe_intermediate_size", "num_hidden_layers", "num_attention_heads", "head_dim",
-        "qk_rope_head_dim", "q_lora_rank", "o_lora_rank", "o_groups", "swiglu_limit", "rms_norm_eps", "rope_theta",
-        "compress_rope_theta", "n_routed_experts", "num_experts_per_tok", "routed_scaling_factor", "sliding_window",
-        "compress_ratios", "kv_source_layer_ids", "index_source_layer_ids", "index_n_heads", "index_head_dim", "index_topk",
-        "candidate_topk_blocks", "candidate_block_size", "hc_mult", "hc_sinkhorn_iters", "hc_eps", "engram_num_embeddings",
-        "engram_max_ngram_size", "engram_vocab_size", "engram_n_heads", "engram_head_dim", "engram_compressed_vocab_size",
-        "dspark_block_size", "dspark_noise_token_id", "dspark_target_layer_ids", "dspark_markov_rank",
-        "dspark_n_routed_experts", "dspark_num_experts_per_tok"}) {
+  for (const char* key : {"vocab_size",
+                          "hidden_size",
+                          "moe_intermediate_size",
+                          "num_hidden_layers",
+                          "num_attention_heads",
+                          "head_dim",
+                          "qk_rope_head_dim",
+                          "q_lora_rank",
+                          "o_lora_rank",
+                          "o_groups",
+                          "swiglu_limit",
+                          "rms_norm_eps",
+                          "rope_theta",
+                          "compress_rope_theta",
+                          "n_routed_experts",
+                          "num_experts_per_tok",
+                          "routed_scaling_factor",
+                          "sliding_window",
+                          "compress_ratios",
+                          "kv_source_layer_ids",
+                          "index_source_layer_ids",
+                          "index_n_heads",
+                          "index_head_dim",
+                          "index_topk",
+                          "candidate_topk_blocks",
+                          "candidate_block_size",
+                          "hc_mult",
+                          "hc_sinkhorn_iters",
+                          "hc_eps",
+                          "engram_num_embeddings",
+                          "engram_max_ngram_size",
+                          "engram_vocab_size",
+                          "engram_n_heads",
+                          "engram_head_dim",
+                          "engram_compressed_vocab_size",
+                          "dspark_block_size",
+                          "dspark_noise_token_id",
+                          "dspark_target_layer_ids",
+                          "dspark_markov_rank",
+                          "dspark_n_routed_experts",
+                          "dspark_num_experts_per_tok"}) {
     ExpectRefused(Replaced(Hub(), "\"" + std::string(key) + "\"", "\"unknown_key\""), key);
   }
   ExpectRefused(Replaced(Hub(), "\"factor\"", "\"unknown_key\""), "factor");
@@ -181,13 +221,16 @@ TEST(Config, EveryRequiredKeyIsMissed) {
 TEST(Config, WrongTypesAreRefused) {
   ExpectRefused(Replaced(Hub(), "\"vocab_size\": 129280", "\"vocab_size\": 129280.0"), "vocab_size");
   ExpectRefused(Replaced(Hub(), "\"vocab_size\": 129280", "\"vocab_size\": \"129280\""), "vocab_size");
-  ExpectRefused(Replaced(Hub(), "\"vocab_size\": 129280", "\"vocab_size\": 18446744073709551615"), "vocab_size");
-  ExpectRefused(Replaced(Hub(), "\"num_hidden_layers\": 40", "\"num_hidden_layers\": 4294967336"), "num_hidden_layers");
+  ExpectRefused(Replaced(Hub(), "\"vocab_size\": 129280", "\"vocab_size\": 18446744073709551615"),
+                "vocab_size");
+  ExpectRefused(Replaced(Hub(), "\"num_hidden_layers\": 40", "\"num_hidden_layers\": 4294967336"),
+                "num_hidden_layers");
   ExpectRefused(Replaced(Hub(), "\"swiglu_limit\": 10.0", "\"swiglu_limit\": true"), "swiglu_limit");
   ExpectRefused(Replaced(Hub(), "\"norm_topk_prob\": true", "\"norm_topk_prob\": 1"), "norm_topk_prob");
   ExpectRefused(Replaced(Hub(), "\"quant_method\": \"fp8\"", "\"quant_method\": 8"), "quant_method");
   ExpectRefused(Replaced(Hub(), "\"text_config\": {", "\"text_config\": 1, \"x\": {"), "text_config");
-  ExpectRefused(Replaced(Hub(), "\"compress_ratios\": [", "\"compress_ratios\": 1, \"x\": ["), "compress_ratios");
+  ExpectRefused(Replaced(Hub(), "\"compress_ratios\": [", "\"compress_ratios\": 1, \"x\": ["),
+                "compress_ratios");
   ExpectRefused(Replaced(Hub(), "\"compress_ratios\": [", "\"compress_ratios\": [null, "), "compress_ratios");
 }
 
@@ -205,8 +248,9 @@ TEST(Config, FixedKeysMustHaveTheirValue) {
 }
 
 TEST(Config, HostileTextIsRefused) {
-  for (const std::string& text : {std::string(), std::string("[]"), std::string("{"), std::string("null"), std::string("{}"),
-                                  std::string(100'000, '['), std::string("{\"a\":1,\"a\":2}"), std::string("\xFF")}) {
+  for (const std::string& text :
+       {std::string(), std::string("[]"), std::string("{"), std::string("null"), std::string("{}"),
+        std::string(100'000, '['), std::string("{\"a\":1,\"a\":2}"), std::string("\xFF")}) {
     EXPECT_FALSE(ParseConfig(text).ok());
   }
   EXPECT_FALSE(ParseConfig("{\"x\":\"" + std::string(2 << 20, 'a') + "\"}").ok());
@@ -220,7 +264,9 @@ TEST(Config, HostileTextIsRefused) {
 // Random small models read back equal in both forms; random damage never crashes.
 TEST(Config, RandomConfigurationsReadBackEqual) {
   std::mt19937_64 random(11);
-  const auto pick = [&random](int low, int high) { return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1)); };
+  const auto pick = [&random](int low, int high) {
+    return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1));
+  };
   for (int i = 0; i < 200; ++i) {
     ModelConfig c = SyntheticConfig();
     c.hidden_size = 32 * pick(1, 40);
@@ -249,7 +295,8 @@ TEST(Config, RandomConfigurationsReadBackEqual) {
     c.candidate_source_layer_id = c.kv_source_layer_ids.back();
     ASSERT_TRUE(Validate(c).ok()) << Validate(c).ToString();
     EXPECT_EQ(ParseConfig(SerializeConfig(c)).value(), c);
-    EXPECT_TRUE(ParseConfig(SerializeFlatConfig(c)).status().where() == "image_token_id");  // vision without an image token
+    EXPECT_TRUE(ParseConfig(SerializeFlatConfig(c)).status().where() ==
+                "image_token_id");  // vision without an image token
     std::string damaged = SerializeConfig(c);
     for (int k = 0; k < 3; ++k) damaged[random() % damaged.size()] = static_cast<char>(random());
     static_cast<void>(ParseConfig(damaged).ok());

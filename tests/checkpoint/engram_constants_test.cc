@@ -1,9 +1,9 @@
 #include "checkpoint/engram_constants.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "checkpoint/synthetic.h"
 
@@ -15,12 +15,14 @@ EngramConstants Constants(const ModelConfig& config) { return ComputeEngramConst
 TEST(EngramConstants, ReleasedPrimesAreThePublishedOnes) {
   const EngramConstants constants = Constants(ReleasedConfig());
   ASSERT_EQ(constants.layers.size(), 2u);
-  const std::vector<int64_t> layer1 = {16000057, 16000079, 16000081, 16000097, 16000121, 16000129, 16000133, 16000183,
-                                       16000189, 16000207, 16000211, 16000253, 16000277, 16000289, 16000307, 16000321,
-                                       16000339, 16000381, 16000393, 16000399, 16000403, 16000409, 16000447, 16000463};
-  const std::vector<int64_t> layer14 = {16000477, 16000487, 16000499, 16000507, 16000511, 16000573, 16000609, 16000627,
-                                        16000667, 16000669, 16000693, 16000697, 16000711, 16000729, 16000759, 16000769,
-                                        16000781, 16000799, 16000813, 16000819, 16000841, 16000877, 16000879, 16000889};
+  const std::vector<int64_t> layer1 = {16000057, 16000079, 16000081, 16000097, 16000121, 16000129,
+                                       16000133, 16000183, 16000189, 16000207, 16000211, 16000253,
+                                       16000277, 16000289, 16000307, 16000321, 16000339, 16000381,
+                                       16000393, 16000399, 16000403, 16000409, 16000447, 16000463};
+  const std::vector<int64_t> layer14 = {16000477, 16000487, 16000499, 16000507, 16000511, 16000573,
+                                        16000609, 16000627, 16000667, 16000669, 16000693, 16000697,
+                                        16000711, 16000729, 16000759, 16000769, 16000781, 16000799,
+                                        16000813, 16000819, 16000841, 16000877, 16000879, 16000889};
   EXPECT_EQ(constants.layers[0].layer_id, 1);
   EXPECT_EQ(constants.layers[0].primes, layer1);
   EXPECT_EQ(constants.layers[1].layer_id, 14);
@@ -84,10 +86,10 @@ TEST(EngramConstants, TinyConfigurations) {
   const EngramConstants constants = Constants(tiny);
   EXPECT_EQ(constants.layers[0].primes, (std::vector<int64_t>{101, 103, 107, 109, 113, 127}));
   EXPECT_EQ(constants.layers[1].primes, (std::vector<int64_t>{131, 137, 139, 149, 151, 157}));
-  EXPECT_EQ(constants.layers[0].multipliers,
-            (std::vector<int64_t>{29662608052400909, 1873410163432121, 13919202536988139, 28638879857136817}));
-  EXPECT_EQ(constants.layers[1].multipliers,
-            (std::vector<int64_t>{10655090275895937, 31608505986136395, 4210609209496719, 27210409204648803}));
+  EXPECT_EQ(constants.layers[0].multipliers, (std::vector<int64_t>{29662608052400909, 1873410163432121,
+                                                                   13919202536988139, 28638879857136817}));
+  EXPECT_EQ(constants.layers[1].multipliers, (std::vector<int64_t>{10655090275895937, 31608505986136395,
+                                                                   4210609209496719, 27210409204648803}));
 
   const EngramConstants synthetic = Constants(SyntheticConfig());
   EXPECT_EQ(synthetic.layers[0].primes, (std::vector<int64_t>{97, 101, 103, 107, 109, 113}));

@@ -1,9 +1,9 @@
 #include "checkpoint/inspect.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <filesystem>
+
+#include <gtest/gtest.h>
 
 #include "base/sha256.h"
 #include "checkpoint/synthetic.h"
@@ -54,9 +54,16 @@ TEST_F(InspectTest, UnsoundFolderIsAReport) {
 }
 
 TEST(Glob, Matches) {
-  for (const auto& [pattern, name] : std::vector<std::pair<const char*, const char*>>{
-           {"*", ""}, {"*", "abc"}, {"a*c", "abbc"}, {"a*c", "ac"}, {"?b?", "abc"}, {"layers.*.attn.w?_b.*", "layers.12.attn.wq_b.scale"},
-           {"**x**", "x"}, {"*aab", "aaaab"}, {"", ""}}) {
+  for (const auto& [pattern, name] :
+       std::vector<std::pair<const char*, const char*>>{{"*", ""},
+                                                        {"*", "abc"},
+                                                        {"a*c", "abbc"},
+                                                        {"a*c", "ac"},
+                                                        {"?b?", "abc"},
+                                                        {"layers.*.attn.w?_b.*", "layers.12.attn.wq_b.scale"},
+                                                        {"**x**", "x"},
+                                                        {"*aab", "aaaab"},
+                                                        {"", ""}}) {
     EXPECT_TRUE(MatchesGlob(pattern, name)) << pattern << " " << name;
   }
   for (const auto& [pattern, name] : std::vector<std::pair<const char*, const char*>>{
@@ -112,7 +119,8 @@ TEST_F(InspectTest, StatsOfABlockScaledWeight) {
   std::vector<float> values;
   for (uint64_t r = 0; r < w.shape[0]; ++r) {
     for (uint64_t c = 0; c < w.shape[1]; ++c) {
-      values.push_back(E4m3ToFloat(ByteAt(w, r * w.shape[1] + c)) * E8m0ToFloat(ByteAt(s, r / 32 * s.shape[1] + c / 32)));
+      values.push_back(E4m3ToFloat(ByteAt(w, r * w.shape[1] + c)) *
+                       E8m0ToFloat(ByteAt(s, r / 32 * s.shape[1] + c / 32)));
     }
   }
   ExpectSame(StatsOf(*checkpoint, w.name), Expected(values));
@@ -138,7 +146,8 @@ TEST_F(InspectTest, StatsOfAnEngramTable) {
   const TensorRef w = checkpoint->Find("layers.1.engram.embed.weight").value();
   const TensorRef s = checkpoint->Find("layers.1.engram.embed.scale").value();
   std::vector<float> values;
-  for (uint64_t i = 0; i < w.bytes.size(); ++i) values.push_back(E4m3ToFloat(ByteAt(w, i)) * E8m0ToFloat(ByteAt(s, i / 32)));
+  for (uint64_t i = 0; i < w.bytes.size(); ++i)
+    values.push_back(E4m3ToFloat(ByteAt(w, i)) * E8m0ToFloat(ByteAt(s, i / 32)));
   ExpectSame(StatsOf(*checkpoint, w.name), Expected(values));
 }
 
@@ -167,7 +176,7 @@ TEST_F(InspectTest, StatsCountNan) {
   content[codes.file_offset + 70] = '\xFF';
   WriteText(path, content);
   checkpoint = Checkpoint::Open(dir.path()).value();
-  EXPECT_EQ(StatsOf(*checkpoint, codes.name).nan, 2u);
+  EXPECT_EQ(StatsOf(*checkpoint, "layers.1.engram.embed.weight").nan, 2u);
 }
 
 TEST_F(InspectTest, StatsOfEmptyAndUnknownTensors) {
@@ -181,7 +190,8 @@ TEST_F(InspectTest, StatsOfEmptyAndUnknownTensors) {
   ASSERT_TRUE(WriteSyntheticCheckpoint(dir.path(), SyntheticConfig(), options).ok());
   const auto checkpoint = Checkpoint::Open(dir.path()).value();
   EXPECT_EQ(StatsOf(*checkpoint, "x.empty").elements, 0u);
-  EXPECT_EQ(ComputeTensorStats(*checkpoint, *checkpoint->FindInfo("x.int")).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ComputeTensorStats(*checkpoint, *checkpoint->FindInfo("x.int")).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST_F(InspectTest, VerifyWithoutManifestReportsDigests) {
@@ -201,10 +211,12 @@ TEST_F(InspectTest, VerifyAgainstAManifest) {
     manifest += ToHex(Sha256Of(ReadText(dir_ / name))) + "  " + name + "\n";
   }
   EXPECT_TRUE(VerifyFiles(*Open(), manifest).value().sound);
-  EXPECT_TRUE(VerifyFiles(*Open(), Replaced(manifest, "  config.json\n", " *config.json\r\n\n")).value().sound);
+  EXPECT_TRUE(
+      VerifyFiles(*Open(), Replaced(manifest, "  config.json\n", " *config.json\r\n\n")).value().sound);
 
-  manifest += std::string(64, 'a') + "  model.safetensors.index.json\n" + std::string(64, 'B') + "  missing\n" +
-              std::string(64, 'c') + "  ../outside\n" + std::string(64, 'c') + "  /etc/passwd\n";
+  manifest += std::string(64, 'a') + "  model.safetensors.index.json\n" + std::string(64, 'B') +
+              "  missing\n" + std::string(64, 'c') + "  ../outside\n" + std::string(64, 'c') +
+              "  /etc/passwd\n";
   const VerifyReport report = VerifyFiles(*Open(), manifest).value();
   EXPECT_FALSE(report.sound);
   ASSERT_EQ(report.files.size(), 7u);

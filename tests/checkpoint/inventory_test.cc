@@ -1,10 +1,10 @@
 // The inventory formulas against the published figures (checkpoint.md §4, §6, §10) and the faults of §10's negative corpus.
 #include "checkpoint/inventory.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "checkpoint/synthetic.h"
 #include "temp_dir.h"
@@ -44,15 +44,18 @@ TEST(Inventory, ReleasedShardsOfTheLayers) {
       return;
     }
     const std::string_view rest = t.name.substr(t.name.find('.') + 1);
-    ClassTotal& total = shards[std::string(t.name.substr(0, t.name.find('.') + 1)) + std::string(rest.substr(0, rest.find('.')))];
+    ClassTotal& total = shards[std::string(t.name.substr(0, t.name.find('.') + 1)) +
+                               std::string(rest.substr(0, rest.find('.')))];
     ++total.tensors;
     total.bytes += t.num_bytes();
   });
   EXPECT_EQ(shards["layers.0"], (ClassTotal{2'334, 7'389'500'888}));
   EXPECT_EQ(shards["layers.39"], (ClassTotal{2'334, 7'389'500'888}));
-  for (const char* layer : {"layers.2", "layers.8", "layers.14"}) EXPECT_EQ(shards[layer], (ClassTotal{2'342, 7'405'694'680})) << layer;
+  for (const char* layer : {"layers.2", "layers.8", "layers.14"})
+    EXPECT_EQ(shards[layer], (ClassTotal{2'342, 7'405'694'680})) << layer;
   EXPECT_EQ(shards["layers.20"], (ClassTotal{2'341, 7'400'451'800}));
-  for (const char* layer : {"layers.24", "layers.28", "layers.32", "layers.36"}) EXPECT_EQ(shards[layer], (ClassTotal{2'337, 7'395'076'568})) << layer;
+  for (const char* layer : {"layers.24", "layers.28", "layers.32", "layers.36"})
+    EXPECT_EQ(shards[layer], (ClassTotal{2'337, 7'395'076'568})) << layer;
   EXPECT_EQ(shards["mtp.0"], (ClassTotal{801, 2'652'643'800}));
   EXPECT_EQ(shards["mtp.1"], (ClassTotal{798, 2'573'913'560}));
   EXPECT_EQ(shards["mtp.2"], (ClassTotal{802, 2'706'317'272}));
@@ -76,13 +79,16 @@ TEST(Inventory, NamesAreUniqueAndClassifiedAlike) {
     EXPECT_TRUE(names.emplace(t.name).second) << t.name;
     EXPECT_EQ(ClassifyTensor(t.name), t.weight_class) << t.name;
   });
-  for (const char* name : {"layers.1.engram.embed.scale", "layers.20.attn.compressor.norm.weight", "layers.36.attn.indexer.wq_b.scale",
-                           "mtp.2.confidence_head.proj.weight", "mtp.0.main_proj.scale", "image_newline", "aligner.w2.bias",
-                           "vision.blocks.31.mlp.w2.weight", "layers.39.ffn.experts.383.w3.scale", "mtp.1.ffn.gate.bias_vl"}) {
+  for (const char* name :
+       {"layers.1.engram.embed.scale", "layers.20.attn.compressor.norm.weight",
+        "layers.36.attn.indexer.wq_b.scale", "mtp.2.confidence_head.proj.weight", "mtp.0.main_proj.scale",
+        "image_newline", "aligner.w2.bias", "vision.blocks.31.mlp.w2.weight",
+        "layers.39.ffn.experts.383.w3.scale", "mtp.1.ffn.gate.bias_vl"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
-  for (const char* name : {"layers.20.attn.compressor.wgate.weight", "layers.24.attn.indexer.wk.weight", "mtp.1.main_norm.weight",
-                           "mtp.0.norm.weight", "layers.2.engram.q_weight", "mtp.0.ffn.experts.128.w1.weight"}) {
+  for (const char* name : {"layers.20.attn.compressor.wgate.weight", "layers.24.attn.indexer.wk.weight",
+                           "mtp.1.main_norm.weight", "mtp.0.norm.weight", "layers.2.engram.q_weight",
+                           "mtp.0.ffn.experts.128.w1.weight"}) {
     EXPECT_FALSE(names.contains(name)) << name;
   }
 }
@@ -93,8 +99,9 @@ TEST(Inventory, OneStageDraftHasAllPartsInStageZero) {
   config.compress_ratios.resize(9);
   std::set<std::string> names;
   ForEachExpectedTensor(config, [&](const ExpectedTensor& t) { names.emplace(t.name); });
-  for (const char* name : {"mtp.0.main_proj.weight", "mtp.0.main_norm.weight", "mtp.0.norm.weight", "mtp.0.markov_head.embed.weight",
-                           "mtp.0.markov_head.head.weight", "mtp.0.confidence_head.proj.weight"}) {
+  for (const char* name : {"mtp.0.main_proj.weight", "mtp.0.main_norm.weight", "mtp.0.norm.weight",
+                           "mtp.0.markov_head.embed.weight", "mtp.0.markov_head.head.weight",
+                           "mtp.0.confidence_head.proj.weight"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -114,7 +121,8 @@ TEST(Inventory, RaggedOutputsRoundTheScaleRowsUp) {
 
 // --- Faults ------------------------------------------------------------------------------------------------------------------
 
-InventoryReport ReportOf(std::function<void(std::vector<SyntheticTensor>&)> edit, const InventoryOptions& inventory = {}) {
+InventoryReport ReportOf(std::function<void(std::vector<SyntheticTensor>&)> edit,
+                         const InventoryOptions& inventory = {}) {
   const TempDir dir;
   SyntheticOptions options;
   options.sparse = true;
@@ -136,7 +144,8 @@ TensorSpec& SpecOf(std::vector<SyntheticTensor>& tensors, std::string_view name)
   throw std::runtime_error("no tensor " + std::string(name));
 }
 
-void ExpectMismatch(const InventoryReport& report, std::string_view name, std::string_view expected, std::string_view found) {
+void ExpectMismatch(const InventoryReport& report, std::string_view name, std::string_view expected,
+                    std::string_view found) {
   EXPECT_TRUE(report.missing.empty());
   EXPECT_TRUE(report.unexpected.empty());
   ASSERT_EQ(report.mismatched.size(), 1u);
@@ -159,8 +168,8 @@ TEST(InventoryFault, MissingScale) {
 }
 
 TEST(InventoryFault, ScaleOfThe128BlockShape) {
-  ExpectMismatch(ReportOf([](auto& t) { SpecOf(t, "layers.0.attn.wq_b.scale").shape = {2, 1}; }), "layers.0.attn.wq_b.scale",
-                 "F8_E8M0 [8, 2]", "F8_E8M0 [2, 1]");
+  ExpectMismatch(ReportOf([](auto& t) { SpecOf(t, "layers.0.attn.wq_b.scale").shape = {2, 1}; }),
+                 "layers.0.attn.wq_b.scale", "F8_E8M0 [8, 2]", "F8_E8M0 [2, 1]");
 }
 
 TEST(InventoryFault, ExpertScaleTiledLikeADenseOne) {
@@ -175,7 +184,8 @@ TEST(InventoryFault, ExpertOfUnpackedWidth) {
 
 TEST(InventoryFault, SwappedEngramTables) {
   const InventoryReport report = ReportOf([](auto& t) {
-    std::swap(SpecOf(t, "layers.1.engram.embed.weight").shape, SpecOf(t, "layers.2.engram.embed.weight").shape);
+    std::swap(SpecOf(t, "layers.1.engram.embed.weight").shape,
+              SpecOf(t, "layers.2.engram.embed.weight").shape);
     std::swap(SpecOf(t, "layers.1.engram.embed.scale").shape, SpecOf(t, "layers.2.engram.embed.scale").shape);
   });
   EXPECT_EQ(report.mismatched.size(), 4u);
@@ -187,13 +197,14 @@ TEST(InventoryFault, VisionBiasMissing) {
 }
 
 TEST(InventoryFault, WrongDtype) {
-  ExpectMismatch(ReportOf([](auto& t) { SpecOf(t, "layers.2.attn.compressor.wkv.weight").dtype = StorageDtype::kF32; }),
-                 "layers.2.attn.compressor.wkv.weight", "BF16 [64, 128]", "F32 [64, 128]");
+  ExpectMismatch(
+      ReportOf([](auto& t) { SpecOf(t, "layers.2.attn.compressor.wkv.weight").dtype = StorageDtype::kF32; }),
+      "layers.2.attn.compressor.wkv.weight", "BF16 [64, 128]", "F32 [64, 128]");
 }
 
 TEST(InventoryFault, TransposedWeight) {
-  ExpectMismatch(ReportOf([](auto& t) { SpecOf(t, "layers.2.attn.wq_a.weight").shape = {128, 64}; }), "layers.2.attn.wq_a.weight",
-                 "F8_E4M3 [64, 128]", "F8_E4M3 [128, 64]");
+  ExpectMismatch(ReportOf([](auto& t) { SpecOf(t, "layers.2.attn.wq_a.weight").shape = {128, 64}; }),
+                 "layers.2.attn.wq_a.weight", "F8_E4M3 [64, 128]", "F8_E4M3 [128, 64]");
 }
 
 TEST(InventoryFault, EverythingIsListedAtOnce) {
@@ -204,11 +215,13 @@ TEST(InventoryFault, EverythingIsListedAtOnce) {
     SpecOf(t, "embed.weight").shape = {511, 128};
     t.push_back({{"layers.8.attn_norm.weight", StorageDtype::kBf16, {128}}, 0});
   });
-  EXPECT_EQ(report.missing, (std::vector<std::string>{"head.weight", "layers.0.attn.attn_sink", "norm.weight"}));
+  EXPECT_EQ(report.missing,
+            (std::vector<std::string>{"head.weight", "layers.0.attn.attn_sink", "norm.weight"}));
   EXPECT_EQ(report.unexpected, (std::vector<std::string>{"layers.8.attn_norm.weight", "lm_head.weight"}));
   ASSERT_EQ(report.mismatched.size(), 1u);
   const std::string text = report.ToStatus().ToString();
-  for (const char* part : {"3 tensors missing", "2 unexpected", "1 of another dtype", "lm_head.weight", "BF16 [511, 128]"}) {
+  for (const char* part :
+       {"3 tensors missing", "2 unexpected", "1 of another dtype", "lm_head.weight", "BF16 [511, 128]"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }
@@ -223,7 +236,9 @@ TEST(InventoryFault, DraftAndVisionAreOptionalByFeature) {
   EXPECT_TRUE(ReportOf(without("mtp."), {.draft = false}).sound());
   EXPECT_FALSE(ReportOf(without("vision.")).sound());
   EXPECT_TRUE(ReportOf(without("vision."), {.vision = false}).sound());
-  const auto extra = [](std::vector<SyntheticTensor>& t) { t.push_back({{"mtp.7.x", StorageDtype::kBf16, {1}}, 0}); };
+  const auto extra = [](std::vector<SyntheticTensor>& t) {
+    t.push_back({{"mtp.7.x", StorageDtype::kBf16, {1}}, 0});
+  };
   EXPECT_EQ(ReportOf(extra).unexpected, std::vector<std::string>{"mtp.7.x"});
   EXPECT_TRUE(ReportOf(extra, {.draft = false}).sound());
 }
@@ -231,12 +246,15 @@ TEST(InventoryFault, DraftAndVisionAreOptionalByFeature) {
 TEST(InventoryFault, U8ContainersNeedTheOption) {
   const auto edit = [](std::vector<SyntheticTensor>& tensors) {
     for (SyntheticTensor& t : tensors) {
-      if (t.spec.dtype == StorageDtype::kI8 || t.spec.dtype == StorageDtype::kF8E8M0) t.spec.dtype = StorageDtype::kU8;
+      if (t.spec.dtype == StorageDtype::kI8 || t.spec.dtype == StorageDtype::kF8E8M0)
+        t.spec.dtype = StorageDtype::kU8;
     }
   };
   EXPECT_EQ(ReportOf(edit).mismatched.size(), 228u + 324u);
   EXPECT_TRUE(ReportOf(edit, {.accept_u8 = true}).sound());
-  EXPECT_FALSE(ReportOf([](auto& t) { SpecOf(t, "norm.weight").dtype = StorageDtype::kU8; }, {.accept_u8 = true}).sound());
+  EXPECT_FALSE(
+      ReportOf([](auto& t) { SpecOf(t, "norm.weight").dtype = StorageDtype::kU8; }, {.accept_u8 = true})
+          .sound());
 }
 
 // A config that asks for hundreds of thousands of tensors beside a small folder must not fill memory.
@@ -249,7 +267,9 @@ TEST(InventoryFault, HostileConfigBesideASmallFolder) {
   std::fill(config.compress_ratios.begin() + 2, config.compress_ratios.begin() + 4, 2);
   std::fill(config.compress_ratios.begin() + 4, config.compress_ratios.begin() + 40, 1);
   ASSERT_TRUE(Validate(config).ok()) << Validate(config).ToString();
-  ASSERT_TRUE(WriteSyntheticCheckpoint(dir.path(), SyntheticConfig(), {.sparse = true}).ok());
+  SyntheticOptions options;
+  options.sparse = true;
+  ASSERT_TRUE(WriteSyntheticCheckpoint(dir.path(), SyntheticConfig(), options).ok());
   testing::WriteText(dir / "config.json", SerializeConfig(config));
   const InventoryReport report = CheckInventory(**Checkpoint::Open(dir.path()));
   EXPECT_EQ(report.missing.size(), 200'000u);

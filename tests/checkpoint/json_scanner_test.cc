@@ -6,14 +6,16 @@ namespace deepinfer {
 namespace {
 
 TEST(IsValidUtf8, AcceptsWellFormedText) {
-  for (const char* text : {"", "abc", "\u00e9", "\u20ac", "\U0001F600", "\u007f", "\U0010FFFF", "\uD7FF", "\uE000"}) {
+  for (const char* text :
+       {"", "abc", "\u00e9", "\u20ac", "\U0001F600", "\u007f", "\U0010FFFF", "\uD7FF", "\uE000"}) {
     EXPECT_TRUE(IsValidUtf8(text)) << text;
   }
 }
 
 TEST(IsValidUtf8, RefusesIllFormedText) {
-  for (const char* text : {"\x80", "\xC0\x80", "\xC1\xBF", "\xC3", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
-                           "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\xFF", "a\xE2\x82", "\xE2\x28\xA1"}) {
+  for (const char* text :
+       {"\x80", "\xC0\x80", "\xC1\xBF", "\xC3", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
+        "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\xFF", "a\xE2\x82", "\xE2\x28\xA1"}) {
     EXPECT_FALSE(IsValidUtf8(text)) << text;
   }
 }
@@ -33,8 +35,8 @@ TEST(JsonScanner, UnescapesStrings) {
 }
 
 TEST(JsonScanner, RefusesBadStrings) {
-  for (const char* json : {"", "a", "\"a", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12G4\"", "\"\\ud800\"", "\"\\ud800a\"",
-                           "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"\x01\""}) {
+  for (const char* json : {"", "a", "\"a", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12G4\"", "\"\\ud800\"",
+                           "\"\\ud800a\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"\x01\""}) {
     JsonScanner scanner(json);
     std::string out;
     EXPECT_EQ(scanner.ReadString(100, &out).code(), StatusCode::kDataLoss) << json;
@@ -52,18 +54,21 @@ TEST(JsonScanner, ReadsPlainUnsignedIntegersOnly) {
   EXPECT_EQ(value, UINT64_MAX);
   EXPECT_TRUE(JsonScanner("9007199254740993").ReadUnsigned(&value).ok());  // not a double
   EXPECT_EQ(value, 9007199254740993u);
-  for (const char* json : {"", "-1", "-0", "+1", "01", "1.0", "1e3", "1E3", "18446744073709551616", "99999999999999999999", "x", "\"1\""}) {
+  for (const char* json : {"", "-1", "-0", "+1", "01", "1.0", "1e3", "1E3", "18446744073709551616",
+                           "99999999999999999999", "x", "\"1\""}) {
     EXPECT_FALSE(JsonScanner(json).ReadUnsigned(&value).ok()) << json;
   }
 }
 
 TEST(JsonScanner, SkipsValues) {
-  for (const char* json : {"null", "true", "false", "0", "-1.5e+10", "1E2", "\"x\"", "[]", "{}", "[1, [2, {\"a\": []}]]"}) {
+  for (const char* json :
+       {"null", "true", "false", "0", "-1.5e+10", "1E2", "\"x\"", "[]", "{}", "[1, [2, {\"a\": []}]]"}) {
     JsonScanner scanner(json);
     EXPECT_TRUE(scanner.SkipValue(8).ok()) << json;
     EXPECT_EQ(scanner.rest(), "") << json;
   }
-  for (const char* json : {"", "nul", "-", "1.", "1e", "01", "[1,]", "[1", "{\"a\"}", "{\"a\":}", "{,}", "]"}) {
+  for (const char* json :
+       {"", "nul", "-", "1.", "1e", "01", "[1,]", "[1", "{\"a\"}", "{\"a\":}", "{,}", "]"}) {
     EXPECT_FALSE(JsonScanner(json).SkipValue(8).ok()) << json;
   }
   EXPECT_TRUE(JsonScanner("[[[]]]").SkipValue(3).ok());

@@ -1,9 +1,9 @@
 // The memory plan against the published arithmetic: deepinfer.md §4.9, serving.md §1.2 and §3.2, model.md §11.
 #include "checkpoint/memory_plan.h"
 
-#include <gtest/gtest.h>
-
 #include <functional>
+
+#include <gtest/gtest.h>
 
 #include "checkpoint/synthetic.h"
 
@@ -50,7 +50,8 @@ TEST(MemoryPlan, VerdictsOfOneTwoFourAndEightH200) {
     int gpus;
     bool device, host, disk;
   };
-  for (const Row& row : {Row{1, false, false, false}, Row{2, false, false, false}, Row{4, false, true, true}, Row{8, true, true, true}}) {
+  for (const Row& row : {Row{1, false, false, false}, Row{2, false, false, false}, Row{4, false, true, true},
+                         Row{8, true, true, true}}) {
     EXPECT_EQ(Plan(H200(row.gpus, EngramPlacement::kDevice)).fits, row.device) << row.gpus;
     EXPECT_EQ(Plan(H200(row.gpus, EngramPlacement::kHost)).fits, row.host) << row.gpus;
     EXPECT_EQ(Plan(H200(row.gpus, EngramPlacement::kDisk)).fits, row.disk) << row.gpus;
@@ -62,10 +63,13 @@ TEST(MemoryPlan, WeightsPerDeviceInGib) {
     int gpus;
     double device, elsewhere;
   };
-  for (const Row& row : {Row{1, 475.2, 286.4}, Row{2, 243.0, 148.6}, Row{4, 126.9, 79.7}, Row{8, 68.8, 45.2}}) {
+  for (const Row& row :
+       {Row{1, 475.2, 286.4}, Row{2, 243.0, 148.6}, Row{4, 126.9, 79.7}, Row{8, 68.8, 45.2}}) {
     const PlanRow device = Plan(H200(row.gpus, EngramPlacement::kDevice)).devices.front();
     EXPECT_NEAR(Gib(device.weights + device.engram), row.device, 0.05) << row.gpus;
-    EXPECT_NEAR(Gib(Plan(H200(row.gpus, EngramPlacement::kHost)).devices.front().weights), row.elsewhere, 0.05) << row.gpus;
+    EXPECT_NEAR(Gib(Plan(H200(row.gpus, EngramPlacement::kHost)).devices.front().weights), row.elsewhere,
+                0.05)
+        << row.gpus;
     EXPECT_NEAR(Gib(device.total), 140.40, 0.005);
     EXPECT_NEAR(Gib(device.usable), 126.36, 0.005);
   }
@@ -125,7 +129,8 @@ TEST(MemoryPlan, WithoutDraftItsWeightsAndWindowsStayOut) {
   const MemoryPlan with = Plan(request);
   request.draft = 0;
   const MemoryPlan without = Plan(request);
-  EXPECT_EQ(with.devices[0].weights - without.devices[0].weights, 7'932'874'632 - 7'219'445'760 + 7'219'445'760 / 8);
+  EXPECT_EQ(with.devices[0].weights - without.devices[0].weights,
+            7'932'874'632 - 7'219'445'760 + 7'219'445'760 / 8);
   EXPECT_EQ(with.per_sequence_bytes - without.per_sequence_bytes, 3 * 140 * 528);
   EXPECT_EQ(with.bytes, without.bytes);
   EXPECT_LT(without.devices[0].workspace, with.devices[0].workspace);
@@ -198,13 +203,15 @@ TEST(MemoryPlan, DeviceMemoryByNameAndNumber) {
   EXPECT_EQ(ParseDeviceMemory("80GiB").value(), uint64_t{80} << 30);
   EXPECT_EQ(ParseDeviceMemory("80GB").value(), 80'000'000'000u);
   EXPECT_EQ(ParseDeviceMemory("1048576").value(), 1'048'576u);
-  for (const char* bad : {"", "h300", "-1", "0", "12XB", "99999999999999999999", "999999999999GiB", "1.5GiB"}) {
+  for (const char* bad :
+       {"", "h300", "-1", "0", "12XB", "99999999999999999999", "999999999999GiB", "1.5GiB"}) {
     EXPECT_EQ(ParseDeviceMemory(bad).status().code(), StatusCode::kInvalidArgument) << bad;
   }
 }
 
 TEST(MemoryPlan, PlacementNames) {
-  for (const char* name : {"auto", "device", "host", "disk"}) EXPECT_EQ(EngramPlacementName(ParseEngramPlacement(name).value()), name);
+  for (const char* name : {"auto", "device", "host", "disk"})
+    EXPECT_EQ(EngramPlacementName(ParseEngramPlacement(name).value()), name);
   EXPECT_FALSE(ParseEngramPlacement("gpu").ok());
 }
 

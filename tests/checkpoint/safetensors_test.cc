@@ -1,12 +1,12 @@
 // The reader against every rule, hardening and abuse case of checkpoint.md §7.
 #include "checkpoint/safetensors.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "checkpoint/safetensors_writer.h"
 #include "temp_dir.h"
@@ -17,7 +17,8 @@ namespace {
 using testing::TempDir;
 using testing::WriteText;
 
-Result<SafetensorsHeader> Parse(std::string_view json, uint64_t data_bytes, const SafetensorsLimits& limits = {}) {
+Result<SafetensorsHeader> Parse(std::string_view json, uint64_t data_bytes,
+                                const SafetensorsLimits& limits = {}) {
   return SafetensorsHeader::Parse(json, data_bytes, limits);
 }
 
@@ -73,24 +74,30 @@ TEST(Safetensors, ReadsAHeader) {
 TEST(Safetensors, AcceptsEmptyHeadersPaddingAndWhitespace) {
   EXPECT_TRUE(Parse("{}", 0).ok());
   EXPECT_TRUE(Parse("{}      ", 0).ok());
-  EXPECT_TRUE(Parse("{ \"a\" :\n{ \"dtype\" : \"U8\" , \"shape\" : [ 1 ] , \"data_offsets\" : [ 0 , 1 ] } } ", 1).ok());
+  EXPECT_TRUE(
+      Parse("{ \"a\" :\n{ \"dtype\" : \"U8\" , \"shape\" : [ 1 ] , \"data_offsets\" : [ 0 , 1 ] } } ", 1)
+          .ok());
   EXPECT_TRUE(Parse(R"({"__metadata__":{}})", 0).ok());
 }
 
 TEST(Safetensors, AcceptsEmptyTensorsAnywhere) {
-  const auto header = Parse(R"({"z":{"dtype":"F32","shape":[0,7],"data_offsets":[4,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-                            R"("e":{"dtype":"I8","shape":[3,0],"data_offsets":[0,0]}})", 4);
+  const auto header = Parse(
+      R"({"z":{"dtype":"F32","shape":[0,7],"data_offsets":[4,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+      R"("e":{"dtype":"I8","shape":[3,0],"data_offsets":[0,0]}})",
+      4);
   EXPECT_TRUE(header.ok()) << header.status().ToString();
 }
 
 TEST(Safetensors, KnowsEveryDtype) {
   const std::vector<std::pair<const char*, int>> dtypes = {
-      {"BOOL", 8}, {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8}, {"I8", 8}, {"F8_E5M2", 8}, {"F8_E4M3", 8},
-      {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16}, {"BF16", 16},
-      {"I32", 32}, {"U32", 32}, {"F32", 32}, {"C64", 64}, {"F64", 64}, {"I64", 64}, {"U64", 64}};
+      {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+      {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+      {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+      {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}};
   EXPECT_EQ(dtypes.size(), static_cast<size_t>(kNumStorageDtypes));
   for (const auto& [name, bits] : dtypes) {
-    const std::string json = std::string(R"({"a":{"dtype":")") + name + R"(","shape":[8],"data_offsets":[0,)" + std::to_string(bits) + "]}}";
+    const std::string json = std::string(R"({"a":{"dtype":")") + name +
+                             R"(","shape":[8],"data_offsets":[0,)" + std::to_string(bits) + "]}}";
     const auto header = Parse(json, static_cast<uint64_t>(bits));
     ASSERT_TRUE(header.ok()) << name << header.status().ToString();
     EXPECT_EQ(StorageDtypeName(header->entry(0).dtype), name);
@@ -111,7 +118,9 @@ TEST(SafetensorsAbuse, FileShorterThanTheLengthField) {
   ExpectFileRefused("1234567", "too short");
 }
 
-TEST(SafetensorsAbuse, HeaderLongerThanTheFile) { ExpectFileRefused(LengthField(100) + "{}", "longer than the file"); }
+TEST(SafetensorsAbuse, HeaderLongerThanTheFile) {
+  ExpectFileRefused(LengthField(100) + "{}", "longer than the file");
+}
 
 TEST(SafetensorsAbuse, HeaderLengthNearTwoToThe64) {
   ExpectFileRefused(LengthField(UINT64_MAX) + "{}", "longer than the file");
@@ -146,7 +155,8 @@ TEST(SafetensorsAbuse, FileCutInThePayload) {
 // --- Abuse: JSON ---------------------------------------------------------------------------------------------------------
 
 TEST(SafetensorsAbuse, NotAnObject) {
-  for (const char* json : {"", "[]", " {}", "null", "\"a\"", "{", "{}}", "{} x", "{}\n", "{}\t", "{\"a\"}", "{\"a\":1}", "{,}"}) {
+  for (const char* json : {"", "[]", " {}", "null", "\"a\"", "{", "{}}", "{} x", "{}\n", "{}\t", "{\"a\"}",
+                           "{\"a\":1}", "{,}"}) {
     ExpectRefused(json, 0, "");
   }
 }
@@ -179,13 +189,15 @@ TEST(SafetensorsAbuse, NamesAbove512Bytes) {
 }
 
 TEST(SafetensorsAbuse, DuplicateNames) {
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2,
-                "occurs twice");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+      2, "occurs twice");
 }
 
 TEST(SafetensorsAbuse, DuplicateNamesAfterUnescaping) {
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2,
-                "occurs twice");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+      2, "occurs twice");
 }
 
 TEST(SafetensorsAbuse, DuplicateFieldsAndMetadata) {
@@ -234,9 +246,15 @@ TEST(SafetensorsAbuse, OffsetsThatAreNoPlainIntegers) {
 }
 
 TEST(SafetensorsAbuse, OffsetsAboveTwoToThe63) {
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[9223372036854775808,9223372036854775809]}})", 1, "gap");
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,18446744073709551615]}})", 1, "whole bytes");
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[2305843009213693951],"data_offsets":[0,2305843009213693951]}})", 1, "the file is cut");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[9223372036854775808,9223372036854775809]}})", 1,
+      "gap");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,18446744073709551615]}})", 1,
+      "whole bytes");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[2305843009213693951],"data_offsets":[0,2305843009213693951]}})", 1,
+      "the file is cut");
 }
 
 TEST(SafetensorsAbuse, BeginBehindEnd) {
@@ -245,29 +263,38 @@ TEST(SafetensorsAbuse, BeginBehindEnd) {
 
 TEST(SafetensorsAbuse, Gaps) {
   ExpectRefused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2, "gap");
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})", 3, "gap");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+      3, "gap");
   ExpectRefused("{}", 1, "behind the last tensor");
 }
 
 TEST(SafetensorsAbuse, Overlaps) {
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3,
-                "overlap");
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}})", 3,
-                "overlap");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+      3, "overlap");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}})",
+      3, "overlap");
 }
 
 TEST(SafetensorsAbuse, ManyEntriesOnOneRange) {
   std::string json = "{";
   for (int i = 0; i < 1000; ++i) {
-    json += (i > 0 ? ",\"t" : "\"t") + std::to_string(i) + R"(":{"dtype":"U8","shape":[4096],"data_offsets":[0,4096]})";
+    json += (i > 0 ? ",\"t" : "\"t") + std::to_string(i) +
+            R"(":{"dtype":"U8","shape":[4096],"data_offsets":[0,4096]})";
   }
   ExpectRefused(json + "}", 4096, "overlap");
 }
 
 TEST(SafetensorsAbuse, ShapeOverflow) {
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0, "overflows");
-  ExpectRefused(R"({"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]}})", 0, "overflows");
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[18446744073709551615,18446744073709551615,0],"data_offsets":[0,0]}})", 0, "overflows");
+  ExpectRefused(R"({"a":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
+                "overflows");
+  ExpectRefused(R"({"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]}})", 0,
+                "overflows");
+  ExpectRefused(
+      R"({"a":{"dtype":"U8","shape":[18446744073709551615,18446744073709551615,0],"data_offsets":[0,0]}})", 0,
+      "overflows");
 }
 
 TEST(SafetensorsAbuse, ShapeAndRangeDisagree) {
@@ -279,7 +306,8 @@ TEST(SafetensorsAbuse, ShapeAndRangeDisagree) {
 
 TEST(SafetensorsAbuse, RankAboveEight) {
   EXPECT_TRUE(Parse(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1).ok());
-  ExpectRefused(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1, "too many dimensions");
+  ExpectRefused(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1,
+                "too many dimensions");
 }
 
 TEST(SafetensorsAbuse, EntryAndMetadataCaps) {
@@ -294,7 +322,8 @@ TEST(SafetensorsAbuse, EntryAndMetadataCaps) {
 
 // --- Abuse: blow-up. Each answer takes less than a second and memory stays near the size of the text. ------------------------
 
-std::string RepeatedToSize(std::string_view prefix, const std::function<std::string(size_t)>& item, size_t bytes) {
+std::string RepeatedToSize(std::string_view prefix, const std::function<std::string(size_t)>& item,
+                           size_t bytes) {
   std::string json(prefix);
   for (size_t i = 0; json.size() < bytes; ++i) json += item(i);
   json.back() = '}';  // the last comma
@@ -302,9 +331,9 @@ std::string RepeatedToSize(std::string_view prefix, const std::function<std::str
 }
 
 void ExpectQuickRefusal(const std::string& json, uint64_t data_bytes, double seconds = 1.0) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // processor time: other programs must not fail the test
   const auto header = Parse(json, data_bytes);
-  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_FALSE(header.ok());
 #ifdef NDEBUG
   EXPECT_LT(took, seconds);
@@ -316,33 +345,52 @@ void ExpectQuickRefusal(const std::string& json, uint64_t data_bytes, double sec
 constexpr size_t kNearlyTheCap = (size_t{16} << 20) - 100;
 
 TEST(SafetensorsAbuse, HundredsOfThousandsOfEntriesOnOneByte) {
-  ExpectQuickRefusal(RepeatedToSize("{", [](size_t i) {
-    return "\"" + std::to_string(i) + R"(":{"dtype":"U8","shape":[],"data_offsets":[0,1]},)";
-  }, kNearlyTheCap), 1);
+  ExpectQuickRefusal(RepeatedToSize(
+                         "{",
+                         [](size_t i) {
+                           return "\"" + std::to_string(i) +
+                                  R"(":{"dtype":"U8","shape":[],"data_offsets":[0,1]},)";
+                         },
+                         kNearlyTheCap),
+                     1);
 }
 
 TEST(SafetensorsAbuse, HundredsOfThousandsOfEqualNames) {
-  ExpectQuickRefusal(RepeatedToSize("{", [](size_t) {
-    return std::string(R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)");
-  }, kNearlyTheCap), 0);
+  ExpectQuickRefusal(
+      RepeatedToSize(
+          "{", [](size_t) { return std::string(R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"); },
+          kNearlyTheCap),
+      0);
 }
 
 TEST(SafetensorsAbuse, LongEqualPrefixes) {
-  ExpectQuickRefusal(RepeatedToSize("{", [](size_t i) {
-    return "\"" + std::string(500, 'x') + std::to_string(i % 30000) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)";
-  }, kNearlyTheCap), 0);
+  ExpectQuickRefusal(RepeatedToSize(
+                         "{",
+                         [](size_t i) {
+                           return "\"" + std::string(500, 'x') + std::to_string(i % 30000) +
+                                  R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)";
+                         },
+                         kNearlyTheCap),
+                     0);
 }
 
 TEST(SafetensorsAbuse, MillionsOfMetadataKeys) {
-  const std::string json = RepeatedToSize(R"({"__metadata__":{)", [](size_t i) { return "\"" + std::to_string(i) + "\":\"\","; },
-                                          kNearlyTheCap) + "}";
+  const std::string json =
+      RepeatedToSize(
+          R"({"__metadata__":{)", [](size_t i) { return "\"" + std::to_string(i) + "\":\"\","; },
+          kNearlyTheCap) +
+      "}";
   ExpectQuickRefusal(json, 0);
 }
 
 TEST(Safetensors, MemoryStaysBelowTheTextForAFullHeader) {
-  const std::string json = RepeatedToSize("{", [](size_t i) {
-    return "\"" + std::to_string(i) + R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" + std::to_string(i) + "," + std::to_string(i + 1) + "]},";
-  }, kNearlyTheCap);
+  const std::string json = RepeatedToSize(
+      "{",
+      [](size_t i) {
+        return "\"" + std::to_string(i) + R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" +
+               std::to_string(i) + "," + std::to_string(i + 1) + "]},";
+      },
+      kNearlyTheCap);
   const uint64_t count = static_cast<uint64_t>(std::count(json.begin(), json.end(), ':') / 4);
   const auto header = Parse(json, count);
   ASSERT_TRUE(header.ok()) << header.status().ToString();
@@ -413,8 +461,11 @@ TEST(Safetensors, RandomHeadersSurviveRandomDamage) {
   int accepted = 0;
   for (int i = 0; i < 3000; ++i) {
     std::string bad = good;
-    for (uint64_t k = 1 + random() % 3; k > 0; --k) bad[random() % bad.size()] = static_cast<char>(random() % 256);
-    accepted += Parse(bad, bytes).ok() ? 1 : 0;  // a changed name is still sound; anything else must be refused, never crash
+    for (uint64_t k = 1 + random() % 3; k > 0; --k)
+      bad[random() % bad.size()] = static_cast<char>(random() % 256);
+    accepted += Parse(bad, bytes).ok()
+                    ? 1
+                    : 0;  // a changed name is still sound; anything else must be refused, never crash
   }
   EXPECT_LT(accepted, 3000 / 2);
 }

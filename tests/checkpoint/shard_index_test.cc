@@ -1,8 +1,8 @@
 #include "checkpoint/shard_index.h"
 
-#include <gtest/gtest.h>
+#include <ctime>
 
-#include <chrono>
+#include <gtest/gtest.h>
 
 namespace deepinfer {
 namespace {
@@ -35,8 +35,8 @@ TEST(ShardIndex, TotalSizeIsOptional) {
 }
 
 TEST(ShardIndex, RefusesNamesThatAreNoPlainFileNames) {
-  for (const char* name : {"", ".", "..", "../x.safetensors", "/x.safetensors", "a/b.safetensors", "a\\\\b.safetensors",
-                           "x\\u0000.safetensors", "x\\n.safetensors"}) {
+  for (const char* name : {"", ".", "..", "../x.safetensors", "/x.safetensors", "a/b.safetensors",
+                           "a\\\\b.safetensors", "x\\u0000.safetensors", "x\\n.safetensors"}) {
     ExpectRefused(std::string(R"({"weight_map":{"a":")") + name + "\"}}", "plain file name");
   }
   EXPECT_FALSE(IsPlainFileName(std::string(256, 'a')));
@@ -52,10 +52,11 @@ TEST(ShardIndex, RefusesDuplicates) {
 }
 
 TEST(ShardIndex, RefusesWhatIsNoIndex) {
-  for (const char* json : {"", "[]", "{}", "null", R"({"weight_map":{}})", R"({"weight_map":[]})", R"({"weight_map":{"a":1}})",
-                           R"({"weight_map":{"a":"1"}} x)", R"({"metadata":{"total_size":-1},"weight_map":{"a":"1"}})",
-                           R"({"metadata":{"total_size":1.5},"weight_map":{"a":"1"}})", R"({"weight_map":{"":"1"}})",
-                           R"({"weight_map":{"a\u0000":"1"}})", "{\"weight_map\":{\"\xFF\":\"1\"}}"}) {
+  for (const char* json :
+       {"", "[]", "{}", "null", R"({"weight_map":{}})", R"({"weight_map":[]})", R"({"weight_map":{"a":1}})",
+        R"({"weight_map":{"a":"1"}} x)", R"({"metadata":{"total_size":-1},"weight_map":{"a":"1"}})",
+        R"({"metadata":{"total_size":1.5},"weight_map":{"a":"1"}})", R"({"weight_map":{"":"1"}})",
+        R"({"weight_map":{"a\u0000":"1"}})", "{\"weight_map\":{\"\xFF\":\"1\"}}"}) {
     ExpectRefused(json, "");
   }
   ExpectRefused(R"({"x":)" + std::string(1'000'000, '['), "deep");
@@ -72,10 +73,10 @@ TEST(ShardIndex, LargeHostileIndexIsAnsweredQuickly) {
   std::string json = R"({"weight_map":{)";
   for (int i = 0; json.size() < (size_t{63} << 20); ++i) json += "\"" + std::to_string(i) + "\":\"a\",";
   json.back() = '}';
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // processor time: other programs must not fail the test
   ExpectRefused(json + "}", "too many tensors");
 #ifdef NDEBUG
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 1.0);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 1.0);
 #endif
   json.append(size_t{2} << 20, ' ');
   ExpectRefused(json, "longer than 64 MiB");

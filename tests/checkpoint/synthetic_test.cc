@@ -1,13 +1,13 @@
 // The generator itself (checkpoint.md §10): variants, values, tokenizer.
 #include "checkpoint/synthetic.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
@@ -43,7 +43,8 @@ TEST(Synthetic, LayoutsMirrorThePublishedShards) {
   EXPECT_TRUE(parts[4].contains(WeightClass::kEngramTables));
 
   std::map<int, uint64_t> bytes;
-  for (const SyntheticTensor& t : SyntheticTensors(ReleasedConfig(), SyntheticOptions::Layout::kReleased)) bytes[t.shard] += t.spec.num_bytes();
+  for (const SyntheticTensor& t : SyntheticTensors(ReleasedConfig(), SyntheticOptions::Layout::kReleased))
+    bytes[t.shard] += t.spec.num_bytes();
   ASSERT_EQ(bytes.size(), 48u);
   EXPECT_EQ(bytes[0], 970'536'960u);
   EXPECT_EQ(bytes[1], 1'323'827'200u);
@@ -102,7 +103,8 @@ TEST(Synthetic, CodesAreWithinTheirRanges) {
 
 float Mean(std::string_view name, float* deviation = nullptr) {
   std::vector<float> values(4096);
-  FillSyntheticTensor(name, StorageDtype::kF32, std::vector<uint64_t>{4096}, 0, std::as_writable_bytes(std::span(values)));
+  FillSyntheticTensor(name, StorageDtype::kF32, std::vector<uint64_t>{4096}, 0,
+                      std::as_writable_bytes(std::span(values)));
   double sum = 0;
   double squares = 0;
   for (const float v : values) {
@@ -147,12 +149,23 @@ TEST(SyntheticTokenizer, IdsCoverTheVocabulary) {
   EXPECT_EQ(tokens.size(), 512u);
   EXPECT_EQ(tokens.begin()->first, 0);
   EXPECT_EQ(tokens.rbegin()->first, 511);
-  const std::map<int64_t, std::string> known = {{0, "<｜begin▁of▁sentence｜>"}, {3, "!"},         {67, "a"},
-                                                {201, "Ċ"},                        {223, "Ġ"},       {258, "Ń"},
-                                                {480, "<｜System｜>"},             {481, "<｜User｜>"}, {482, "<｜Assistant｜>"},
-                                                {483, "<think>"},                  {484, "</think>"}, {485, "｜DSML｜"},
-                                                {486, "<｜latest_reminder｜>"},    {487, "<｜action｜>"}, {492, "<｜read_url｜>"},
-                                                {493, "<|EOT|>"},                  {494, "<｜deepseek_image｜>"},
+  const std::map<int64_t, std::string> known = {{0, "<｜begin▁of▁sentence｜>"},
+                                                {3, "!"},
+                                                {67, "a"},
+                                                {201, "Ċ"},
+                                                {223, "Ġ"},
+                                                {258, "Ń"},
+                                                {480, "<｜System｜>"},
+                                                {481, "<｜User｜>"},
+                                                {482, "<｜Assistant｜>"},
+                                                {483, "<think>"},
+                                                {484, "</think>"},
+                                                {485, "｜DSML｜"},
+                                                {486, "<｜latest_reminder｜>"},
+                                                {487, "<｜action｜>"},
+                                                {492, "<｜read_url｜>"},
+                                                {493, "<|EOT|>"},
+                                                {494, "<｜deepseek_image｜>"},
                                                 {495, "<|place_holder_mm_span_0001|>"}};
   for (const auto& [id, token] : known) EXPECT_EQ(tokens[id], token) << id;
 }
@@ -206,7 +219,7 @@ TEST(SyntheticTokenizer, MapFollowsTheRules) {
   EXPECT_EQ(map[223], map[201]);  // blank, line feed
   EXPECT_EQ(map[223], map[200]);  // tab
   EXPECT_NE(map[223], map[202]);  // vertical tab is stripped to nothing and keeps its text
-  int32_t next = 0;  // classes are numbered in the order of their first token
+  int32_t next = 0;               // classes are numbered in the order of their first token
   for (const int32_t value : map) {
     EXPECT_LE(value, next);
     next = std::max(next, value + 1);
