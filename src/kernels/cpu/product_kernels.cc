@@ -31,9 +31,98 @@ void ExpandRow(const WeightView& weight, int64_t row, int64_t k0, int64_t k, flo
   }
 }
 
+// ------------------------------------------------------------------------------------------------- few rows
+
+/// 32 inputs of the rows against one group of 32 weights of each column; additions as in DotStep.
+template <int kRows, int kColumns>
+HWY_INLINE void DotGroup(const Bf16* const* x, int64_t i, const Pair (&w)[kColumns][kGroupPairs], VF (&acc)[kRows][kColumns]) {
+#pragma GCC unroll 16
+  for (int j = 0; j < kGroupPairs; ++j) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const Pair v = LoadPair(x[r] + i + j * kPair);
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) acc[r][c] = hn::MulAdd(w[c][j].even, v.even, acc[r][c]);
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) acc[r][c] = hn::MulAdd(w[c][j].odd, v.odd, acc[r][c]);
+    }
+  }
+}
+
+/// Four packed weight rows over one K block (k a multiple of 32), expanded in registers only.
+template <WeightFormat kFormat, int kRows>
+HWY_INLINE void DirectBlock(const ProductArgs& a, int64_t row, int64_t k0, int64_t k, float* sums) {
+  constexpr int kColumns = 4;
+  constexpr bool kFp4 = kFormat == WeightFormat::kFp4Row32;
+  const int64_t in = a.weight.in_features, scale_columns = in / kQuantGroup;
+  const auto* bytes = static_cast<const uint8_t*>(a.weight.data);
+  // 1. Where the rows begin; rows beyond the last repeat it, their sums are not used.
+  const uint8_t* codes[kColumns];
+  const uint8_t* scales[kColumns];
+  for (int64_t c = 0; c < kColumns; ++c) {
+    const int64_t o = HWY_MIN(row + c, a.out_begin + a.out_count - 1);
+    codes[c] = bytes + (kFp4 ? (o * in + k0) / 2 : o * in + k0);
+    scales[c] = a.weight.scales + (kFp4 ? o : o / kQuantGroup) * scale_columns + k0 / kQuantGroup;
+  }
+  const Bf16* x[kRows];
+  for (int r = 0; r < kRows; ++r) x[r] = a.x.Row(r) + k0;
+  // 2. Group by group.
+  VF acc[kRows][kColumns];
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kColumns; ++c) acc[r][c] = Zero();
+  }
+  for (int64_t i = 0; i < k; i += kQuantGroup) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+      Pair w[1][kGroupPairs];
+      const uint8_t scale = scales[c][i / kQuantGroup];
+      if constexpr (kFp4) {
+        Fp4Group(codes[c] + i / 2, scale, w[0]);
+      } else {
+        Fp8Group(codes[c] + i, scale, w[0]);
+      }
+      VF column[kRows][1];
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) column[r][0] = acc[r][c];
+      DotGroup<kRows, 1>(x, i, w, column);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) acc[r][c] = column[r][0];
+    }
+  }
+  // 3. Lanes.
+  for (int r = 0; r < kRows; ++r) AddSums4(acc[r][0], acc[r][1], acc[r][2], acc[r][3], sums + r * kFeatureTile);
+}
+
+template <WeightFormat kFormat, int kRows>
+void DirectProduct(const ProductArgs& a) {
+  for (int64_t first = 0; first < a.out_count; first += 4) {
+    for (int64_t k0 = 0; k0 < a.weight.in_features; k0 += kKBlock) {
+      const int64_t k = HWY_MIN(a.weight.in_features - k0, kKBlock);
+      DirectBlock<kFormat, kRows>(a, a.out_begin + first, k0, k, a.sums + first);
+    }
+  }
+}
+
+/// One or two rows against packed weights; false when the call needs the general way.
+bool TryDirectProduct(const ProductArgs& a) {
+  if (a.rows > 2 || a.weight.in_features % kQuantGroup != 0) return false;
+  switch (a.weight.format) {
+    case WeightFormat::kFp4Row32:
+      a.rows == 1 ? DirectProduct<WeightFormat::kFp4Row32, 1>(a) : DirectProduct<WeightFormat::kFp4Row32, 2>(a);
+      return true;
+    case WeightFormat::kFp8Tile32:
+      a.rows == 1 ? DirectProduct<WeightFormat::kFp8Tile32, 1>(a) : DirectProduct<WeightFormat::kFp8Tile32, 2>(a);
+      return true;
+    default: return false;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- many rows
+
 void Product(const ProductArgs& a) {
   const int64_t in = a.weight.in_features;
   std::memset(a.sums, 0, static_cast<size_t>(a.rows * kFeatureTile) * sizeof(float));
+  if (TryDirectProduct(a)) return;
   // The inputs of one K block of all rows stay in the second-level cache over the panels.
   for (int64_t k0 = 0; k0 < in; k0 += kKBlock) {
     const int64_t k = HWY_MIN(in - k0, kKBlock);
