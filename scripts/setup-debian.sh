@@ -13,7 +13,7 @@ build_packages=(
   libfmt-dev nlohmann-json3-dev libssl-dev libcli11-dev libhwy-dev librandom123-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev python3 python3-venv
+  libgtest-dev libgmock-dev libbenchmark-dev python3 python3-venv
   clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19
 )
 
