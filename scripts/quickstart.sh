@@ -6,12 +6,18 @@ cd "$(dirname "$0")/.."
 prompt=${1:-"What is 17 + 25?"}
 scripts/setup-debian.sh --minimal
 
-echo "quickstart: building (the compiler's output is in build/quickstart.log)"
+log=build/quickstart.log
+build() {
+  cmake --preset release -DDEEPINFER_BUILD_TESTS=OFF >$log 2>&1 || return 1
+  local command=(cmake --build --preset release --target deepinfer deepinfer_test_data)
+  # On a terminal the build shows its progress in one line; anywhere else its output would only be noise.
+  if [ -t 1 ]; then "${command[@]}"; else "${command[@]}" >>$log 2>&1; fi
+}
+echo "quickstart: building"
 mkdir -p build
-if ! { cmake --preset release -DDEEPINFER_BUILD_TESTS=OFF && cmake --build --preset release --target deepinfer deepinfer_test_data; } \
-  >build/quickstart.log 2>&1; then
-  tail -n 40 build/quickstart.log >&2
-  echo "quickstart: error: the build failed; all of its output is in build/quickstart.log" >&2
+if ! build; then
+  tail -n 40 $log >&2
+  echo "quickstart: error: the build failed (log: $log)" >&2
   exit 1
 fi
 
