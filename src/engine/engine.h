@@ -74,6 +74,7 @@ struct GenerationResult {
   FinishReason finish_reason = FinishReason::kStop;
   std::vector<TokenLogprob> logprobs;
   int64_t cached_tokens = 0;        // prompt tokens taken from a session's state
+  model::PrefillMode prefill = model::PrefillMode::kExactHalo;  // the mode that was used
   double prefill_ms = 0, decode_ms = 0;
 };
 

@@ -86,6 +86,7 @@ Status Generation::Prepare() {
     DEEPINFER_ASSIGN_OR_RETURN(held_.sequence, engine_.backbone->NewSequence());
   }
   held_.exact = held_.exact && exact;
+  result_.prefill = mode_;
   result_.cached_tokens = static_cast<int64_t>(held_.ids.size());
   return OkStatus();
 }
