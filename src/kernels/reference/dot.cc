@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <vector>
 
 #include "tensor/quantize.h"
 
@@ -43,7 +45,7 @@ void ExpandGroup(const WeightView& w, int64_t o, int64_t k, int64_t n, double* o
 /// Weight rows [first, first + count) as doubles [K][kLanes], zero in the lanes beyond `count`.
 void ExpandTile(const WeightView& w, int64_t first, int64_t count, double* tile) {
   std::array<double, kQuantGroup> group;
-  std::fill(tile, tile + w.in_features * kLanes, 0.0);
+  for (int64_t k = 0; k < w.in_features; ++k) std::fill(tile + k * kLanes + count, tile + (k + 1) * kLanes, 0.0);
   for (int64_t lane = 0; lane < count; ++lane) {
     for (int64_t k = 0; k < w.in_features; k += kQuantGroup) {
       const int64_t n = std::min<int64_t>(kQuantGroup, w.in_features - k);
@@ -65,16 +67,16 @@ void TileDots(const double* x, const double* tile, int64_t k_size, double* out) 
 void TaskDots(const RowsView& x, const WeightView& w, int64_t begin, int64_t count, const DotSink& sink) {
   const int64_t k_size = w.in_features;
   const int64_t tiles = (count + kLanes - 1) / kLanes;
-  std::vector<double> expanded(static_cast<size_t>(tiles * k_size * kLanes));
+  const auto expanded = std::make_unique_for_overwrite<double[]>(static_cast<size_t>(tiles * k_size * kLanes));
   for (int64_t i = 0; i < tiles; ++i) {
-    ExpandTile(w, begin + i * kLanes, std::min(kLanes, count - i * kLanes), expanded.data() + i * k_size * kLanes);
+    ExpandTile(w, begin + i * kLanes, std::min(kLanes, count - i * kLanes), expanded.get() + i * k_size * kLanes);
   }
   std::vector<double> input(static_cast<size_t>(k_size));
   std::array<double, kTask> out;
   for (int64_t row = 0; row < x.rows; ++row) {
     ToDoubles(x.data + row * x.stride, k_size, input.data());
     for (int64_t i = 0; i < tiles; ++i) {
-      TileDots(input.data(), expanded.data() + i * k_size * kLanes, k_size, out.data() + i * kLanes);
+      TileDots(input.data(), expanded.get() + i * k_size * kLanes, k_size, out.data() + i * kLanes);
     }
     sink(row, begin, std::span<const double>(out.data(), static_cast<size_t>(count)));
   }
