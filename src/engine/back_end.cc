@@ -20,8 +20,9 @@ constexpr std::string_view kReference = "reference";
 Status CheckDevice(std::string_view device) {
   if (device == "auto" || device == "cpu") return OkStatus();
   const std::string_view number = device.starts_with("cuda:") ? device.substr(5) : "0";
-  const bool is_number = !number.empty() && number.size() <= 3 &&
-                         std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool is_number =
+      !number.empty() && number.size() <= 3 &&
+      std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (device == "cuda" || (device.starts_with("cuda:") && is_number)) {
     return Unavailable("this build has no CUDA back end", "device").WithHint("--device cpu");
   }
@@ -49,7 +50,9 @@ Result<BackEnd> ChooseBackEnd(const std::string& device, const std::string& cpu_
   if (name.empty()) name = names.front();
   if (name == kReference) return BackEnd{kernels::MakeReferenceOps(), name};
   if (std::find(names.begin(), names.end(), name) == names.end()) {
-    return Unavailable(fmt::format("this machine has no kernel target '{}'; it has {}", name, fmt::join(names, ", ")), where);
+    return Unavailable(
+        fmt::format("this machine has no kernel target '{}'; it has {}", name, fmt::join(names, ", ")),
+        where);
   }
   return BackEnd{kernels::MakeCpuOps(name), name};
 }

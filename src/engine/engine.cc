@@ -20,12 +20,14 @@ std::string_view FinishReasonName(FinishReason reason) {
 Status CheckIds(std::span<const int32_t> ids, const ModelConfig& config, const std::string& field) {
   if (ids.empty()) return InvalidArgument("there must be at least one token", field);
   if (static_cast<int64_t>(ids.size()) > config.max_position_embeddings) {
-    return InvalidArgument(fmt::format("{} tokens are more than the model's context of {}", ids.size(), config.max_position_embeddings),
+    return InvalidArgument(fmt::format("{} tokens are more than the model's context of {}", ids.size(),
+                                       config.max_position_embeddings),
                            field);
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < config.vocab_size) continue;
-    return InvalidArgument(fmt::format("token id {} at index {} is outside [0, {}]", ids[i], i, config.vocab_size - 1), field);
+    return InvalidArgument(
+        fmt::format("token id {} at index {} is outside [0, {}]", ids[i], i, config.vocab_size - 1), field);
   }
   return OkStatus();
 }

@@ -25,22 +25,24 @@ using LoadProgress = std::function<void(uint64_t bytes_done, uint64_t bytes_tota
 
 struct EngineOptions {
   std::string model_dir;
-  std::string device = "auto";      // auto | cpu | cuda[:N]; cuda is refused with kUnavailable when it is not built in
-  int threads = 0;                  // 0 = all processors of this process
-  std::string cpu_target;           // empty = DEEPINFER_CPU_TARGET, else the best this processor has; "reference" is one
+  /// auto | cpu | cuda[:N]; cuda is refused with kUnavailable when it is not built in.
+  std::string device = "auto";
+  int threads = 0;  // 0 = all processors of this process
+  /// A name of KernelTargets(); empty = DEEPINFER_CPU_TARGET, else the best this processor has.
+  std::string cpu_target;
   /// Prefill mode of requests that name none. Unset = DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE (compact: bounded_replay), else
   /// exact_halo.
   std::optional<model::PrefillMode> prefill;
-  int64_t keep_tokens = 0;          // bounded replay; 0 = DEEPINFER_YOCO_PREFILL_KEEP_TOKENS, else window + 12
-  int64_t max_chunk_rows = 512;     // rows of one forward pass
+  int64_t keep_tokens = 0;       // bounded replay; 0 = DEEPINFER_YOCO_PREFILL_KEEP_TOKENS, else window + 12
+  int64_t max_chunk_rows = 512;  // rows of one forward pass
   LoadProgress progress = nullptr;
 };
 
 /// Defaults from generation_config.json (spec: cli.md §1).
 struct GenerationDefaults {
   sampling::SamplingParams sampling;
-  int64_t max_tokens = 0;         // 0 = the file names none
-  std::vector<int32_t> eos_ids;   // tokens that end an answer; never empty
+  int64_t max_tokens = 0;        // 0 = the file names none
+  std::vector<int32_t> eos_ids;  // tokens that end an answer; never empty
 };
 
 /// Most stop strings of a request (spec: recipe.md §7).
@@ -50,14 +52,14 @@ struct GenerationRequest {
   std::vector<int32_t> prompt_ids;
   sampling::SamplingParams sampling;
   uint64_t seed = 0;
-  uint32_t stream = 0;                    // sample number with --n
-  int64_t max_tokens = 256;               // output tokens, the stop id included; 0 = only read the prompt
-  std::vector<std::string> stop;          // UTF-8, not empty; the text ends before the match that is complete first
+  uint32_t stream = 0;            // sample number with --n
+  int64_t max_tokens = 256;       // output tokens, the stop id included; 0 = only read the prompt
+  std::vector<std::string> stop;  // UTF-8, not empty; the text ends before the match that is complete first
   std::vector<int32_t> stop_ids;
-  bool ignore_eos = false;                // stop_ids count all the same
-  int logprobs = -1;                      // K >= 0: log-probabilities and the K best of every output token
+  bool ignore_eos = false;  // stop_ids count all the same
+  int logprobs = -1;        // K >= 0: log-probabilities and the K best of every output token
   std::optional<model::PrefillMode> prefill;
-  std::optional<int64_t> keep_tokens;     // bounded replay: 0 = the engine's, else at least the window
+  std::optional<int64_t> keep_tokens;  // bounded replay: 0 = the engine's, else at least the window
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kContext, kCancelled };
@@ -73,7 +75,7 @@ struct GenerationResult {
   std::string text;                 // decoded, without the stop id and without the stop string
   FinishReason finish_reason = FinishReason::kStop;
   std::vector<TokenLogprob> logprobs;
-  int64_t cached_tokens = 0;        // prompt tokens taken from a session's state
+  int64_t cached_tokens = 0;                                    // prompt tokens taken from a session's state
   model::PrefillMode prefill = model::PrefillMode::kExactHalo;  // the mode that was used
   double prefill_ms = 0, decode_ms = 0;
 };
@@ -85,8 +87,9 @@ using TokenSink = std::function<bool(int32_t id, std::string_view text)>;
 
 struct ScoreResult {
   std::vector<float> logprobs;  // [ids.size()], of ids[i] given what is before it; entry 0 unused (NaN)
-  std::vector<std::vector<std::pair<int32_t, float>>> top;  // [ids.size()], of the token after ids[i], best first; empty without top
-  double nll = 0;               // minus the sum of logprobs
+  /// [ids.size()], of the token after ids[i], best first; empty without top.
+  std::vector<std::vector<std::pair<int32_t, float>>> top;
+  double nll = 0;  // minus the sum of logprobs
 };
 
 /// State of a conversation: what a prompt has in common with the tokens it holds is not prefilled again. It remembers the tokens so

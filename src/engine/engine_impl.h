@@ -30,7 +30,9 @@ struct EngineParts {
 struct Engine::Impl : EngineParts {};
 
 /// True when the caller wants to end.
-inline bool Stopped(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(std::memory_order_relaxed); }
+inline bool Stopped(const std::atomic<bool>* stop) {
+  return stop != nullptr && stop->load(std::memory_order_relaxed);
+}
 
 /// Ids that are in the vocabulary, at least one, at most the context. Errors: kInvalidArgument naming `field`.
 Status CheckIds(std::span<const int32_t> ids, const ModelConfig& config, const std::string& field);

@@ -12,19 +12,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double MillisecondsSince(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 Status CheckStops(const GenerationRequest& request, const ModelConfig& config) {
   if (request.stop.size() > kMaxStopStrings) {
-    return InvalidArgument(fmt::format("{} stop strings, at most {} are allowed", request.stop.size(), kMaxStopStrings), "stop");
+    return InvalidArgument(
+        fmt::format("{} stop strings, at most {} are allowed", request.stop.size(), kMaxStopStrings), "stop");
   }
   for (const std::string& stop : request.stop) {
     if (stop.empty()) return InvalidArgument("a stop string must not be empty", "stop");
-    if (unicode::FindInvalidUtf8(stop) != std::string::npos) return InvalidArgument("a stop string must be UTF-8", "stop");
+    if (unicode::FindInvalidUtf8(stop) != std::string::npos) {
+      return InvalidArgument("a stop string must be UTF-8", "stop");
+    }
   }
   for (const int32_t id : request.stop_ids) {
     if (id >= 0 && id < config.vocab_size) continue;
-    return InvalidArgument(fmt::format("stop id {} is outside [0, {}]", id, config.vocab_size - 1), "stop_ids");
+    return InvalidArgument(fmt::format("stop id {} is outside [0, {}]", id, config.vocab_size - 1),
+                           "stop_ids");
   }
   return OkStatus();
 }
@@ -36,16 +42,20 @@ Status CheckRequest(const GenerationRequest& request, const ModelConfig& config)
   DEEPINFER_RETURN_IF_ERROR(sampling::Validate(request.sampling, config.vocab_size));
   DEEPINFER_RETURN_IF_ERROR(CheckStops(request, config));
   if (request.max_tokens < 0) {
-    return InvalidArgument(fmt::format("max_tokens must not be negative, it is {}", request.max_tokens), "max_tokens");
+    return InvalidArgument(fmt::format("max_tokens must not be negative, it is {}", request.max_tokens),
+                           "max_tokens");
   }
   if (request.logprobs < -1 || request.logprobs > config.vocab_size) {
-    return InvalidArgument(fmt::format("logprobs must be an integer in [0, {}], not {}", config.vocab_size, request.logprobs), "logprobs");
+    return InvalidArgument(
+        fmt::format("logprobs must be an integer in [0, {}], not {}", config.vocab_size, request.logprobs),
+        "logprobs");
   }
-  return CheckKeepTokens(request.keep_tokens.value_or(0), config.sliding_window, config.max_position_embeddings);
+  return CheckKeepTokens(request.keep_tokens.value_or(0), config.sliding_window,
+                         config.max_position_embeddings);
 }
 
-Generation::Generation(EngineParts* engine, const GenerationRequest* request, const TokenSink* sink, SessionState* session,
-                       const std::atomic<bool>* stop)
+Generation::Generation(EngineParts* engine, const GenerationRequest* request, const TokenSink* sink,
+                       SessionState* session, const std::atomic<bool>* stop)
     : engine_(*engine),
       request_(*request),
       sink_(*sink),
@@ -56,7 +66,8 @@ Generation::Generation(EngineParts* engine, const GenerationRequest* request, co
       detokenizer_(engine->tokenizer),
       stops_(request->stop) {
   if (keep_tokens_ == 0) keep_tokens_ = engine->prefill.keep_tokens;
-  const int64_t context_left = engine_.config().max_position_embeddings - static_cast<int64_t>(request_.prompt_ids.size());
+  const int64_t context_left =
+      engine_.config().max_position_embeddings - static_cast<int64_t>(request_.prompt_ids.size());
   max_output_ = std::min(request_.max_tokens, context_left);
   limit_reason_ = request_.max_tokens <= context_left ? FinishReason::kLength : FinishReason::kContext;
 }
@@ -75,9 +86,13 @@ Result<GenerationResult> Generation::Run() {
 }
 
 Status Generation::Prepare() {
-  sampling::SamplerOptions options{.params = request_.sampling, .seed = request_.seed, .stream = request_.stream,
+  sampling::SamplerOptions options{.params = request_.sampling,
+                                   .seed = request_.seed,
+                                   .stream = request_.stream,
                                    .suppressed = engine_.suppressed};
-  DEEPINFER_ASSIGN_OR_RETURN(sampler_, sampling::Sampler::Create(std::move(options), engine_.config().vocab_size, request_.prompt_ids));
+  DEEPINFER_ASSIGN_OR_RETURN(
+      sampler_,
+      sampling::Sampler::Create(std::move(options), engine_.config().vocab_size, request_.prompt_ids));
   const bool exact = mode_ != model::PrefillMode::kBoundedReplay;
   if (session_ != nullptr) {
     DEEPINFER_ASSIGN_OR_RETURN(held_, session_->Take(request_.prompt_ids, exact));
@@ -136,7 +151,8 @@ Status Generation::Decode() {
       Cancel();
       return OkStatus();
     }
-    DEEPINFER_ASSIGN_OR_RETURN(const int32_t id, sampler_->Sample(output_.logits, static_cast<int64_t>(held_.ids.size())));
+    DEEPINFER_ASSIGN_OR_RETURN(const int32_t id,
+                               sampler_->Sample(output_.logits, static_cast<int64_t>(held_.ids.size())));
     DEEPINFER_ASSIGN_OR_RETURN(const bool ended, Accept(id));
     if (ended) return OkStatus();
     DEEPINFER_RETURN_IF_ERROR(FeedToken(id));
@@ -147,7 +163,8 @@ Result<bool> Generation::Accept(int32_t id) {
   result_.output_ids.push_back(id);
   sampler_->Accept(id);
   if (request_.logprobs >= 0) {
-    DEEPINFER_ASSIGN_OR_RETURN(sampling::LogProbs log_probs, sampling::ComputeLogProbs(output_.logits, id, request_.logprobs));
+    DEEPINFER_ASSIGN_OR_RETURN(sampling::LogProbs log_probs,
+                               sampling::ComputeLogProbs(output_.logits, id, request_.logprobs));
     result_.logprobs.push_back({log_probs.logprob, std::move(log_probs.top)});
   }
   const bool is_stop_id = IsStopId(id);
@@ -186,15 +203,19 @@ Status Generation::FeedToken(int32_t id) {
 }
 
 bool Generation::IsStopId(int32_t id) const {
-  const auto contains = [id](const std::vector<int32_t>& ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  const auto contains = [id](const std::vector<int32_t>& ids) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
   return contains(request_.stop_ids) || (!request_.ignore_eos && contains(engine_.defaults.eos_ids));
 }
 
-Result<GenerationResult> Engine::Generate(const GenerationRequest& request, const TokenSink& sink, Session* session,
-                                          const std::atomic<bool>* stop) {
+Result<GenerationResult> Engine::Generate(const GenerationRequest& request, const TokenSink& sink,
+                                          Session* session, const std::atomic<bool>* stop) {
   DEEPINFER_RETURN_IF_ERROR(CheckRequest(request, impl_->config()));
   auto* state = static_cast<SessionState*>(session);
-  if (state != nullptr && state->owner() != impl_.get()) return InvalidArgument("the session belongs to another engine", "session");
+  if (state != nullptr && state->owner() != impl_.get()) {
+    return InvalidArgument("the session belongs to another engine", "session");
+  }
   return Generation(impl_.get(), &request, &sink, state, stop).Run();
 }
 

@@ -18,8 +18,8 @@ namespace deepinfer {
 class Generation {
  public:
   /// `request` has passed CheckRequest; all pointers outlive the object, `session` and `stop` may be null.
-  Generation(EngineParts* engine, const GenerationRequest* request, const TokenSink* sink, SessionState* session,
-             const std::atomic<bool>* stop);
+  Generation(EngineParts* engine, const GenerationRequest* request, const TokenSink* sink,
+             SessionState* session, const std::atomic<bool>* stop);
 
   Result<GenerationResult> Run();
 
@@ -46,11 +46,11 @@ class Generation {
 
   model::PrefillMode mode_;
   int64_t keep_tokens_;
-  int64_t max_output_;           // output tokens that max_tokens and the context allow
-  FinishReason limit_reason_;    // which of the two
+  int64_t max_output_;         // output tokens that max_tokens and the context allow
+  FinishReason limit_reason_;  // which of the two
 
   HeldSequence held_;
-  model::ChunkOutput output_;    // logits of the row before the next token
+  model::ChunkOutput output_;  // logits of the row before the next token
   std::optional<sampling::Sampler> sampler_;
   Detokenizer detokenizer_;
   StopMatcher stops_;

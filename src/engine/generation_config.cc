@@ -12,7 +12,9 @@ namespace {
 constexpr char kFileName[] = "generation_config.json";
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
-Status Wrong(std::string_view key, std::string_view what) { return DataLoss(std::string(what), std::string(key)); }
+Status Wrong(std::string_view key, std::string_view what) {
+  return DataLoss(std::string(what), std::string(key));
+}
 
 Result<int32_t> ReadId(std::string_view key, const json::Value& value, const ModelConfig& config) {
   int64_t id = 0;
@@ -33,18 +35,24 @@ Status ReadEos(const json::Value& value, const ModelConfig& config, GenerationDe
   return OkStatus();
 }
 
-Status ReadSamplingField(const sampling::FieldSpec& field, const json::Value& value, GenerationDefaults* out) {
+Status ReadSamplingField(const sampling::FieldSpec& field, const json::Value& value,
+                         GenerationDefaults* out) {
   if (!value.is_number()) return Wrong(field.name, fmt::format("must be {}", sampling::RangeText(field)));
   const Status status = sampling::SetField(field.name, value.AsDouble(), &out->sampling);
   return status.ok() ? OkStatus() : DataLoss(status.message(), std::string(field.name));
 }
 
-Status ReadMember(const std::string& key, const json::Value& value, const ModelConfig& config, GenerationDefaults* out) {
-  if (const sampling::FieldSpec* field = sampling::FindField(key)) return ReadSamplingField(*field, value, out);
+Status ReadMember(const std::string& key, const json::Value& value, const ModelConfig& config,
+                  GenerationDefaults* out) {
+  if (const sampling::FieldSpec* field = sampling::FindField(key)) {
+    return ReadSamplingField(*field, value, out);
+  }
   if (key == "eos_token_id") return ReadEos(value, config, out);
   if (key == "bos_token_id" || key == "pad_token_id") return ReadId(key, value, config).status();
   if (key == "max_new_tokens") {
-    if (!value.GetInt64(&out->max_tokens) || out->max_tokens < 1) return Wrong(key, "must be an integer of at least 1");
+    if (!value.GetInt64(&out->max_tokens) || out->max_tokens < 1) {
+      return Wrong(key, "must be an integer of at least 1");
+    }
   }
   if (key == "do_sample" && !value.is_bool()) return Wrong(key, "must be true or false");
   return OkStatus();
@@ -59,7 +67,8 @@ GenerationDefaults DefaultsWithoutFile(const ModelConfig& config) {
 }
 
 Result<GenerationDefaults> ParseGenerationConfig(std::string_view text, const ModelConfig& config) {
-  DEEPINFER_ASSIGN_OR_RETURN(const json::Value root, json::Parse(text, {.max_bytes = kMaxFileBytes, .max_depth = 8}));
+  DEEPINFER_ASSIGN_OR_RETURN(const json::Value root,
+                             json::Parse(text, {.max_bytes = kMaxFileBytes, .max_depth = 8}));
   if (!root.is_object()) return DataLoss("must be an object");
   GenerationDefaults out = DefaultsWithoutFile(config);
   for (const auto& [key, value] : root.AsObject()) {

@@ -41,7 +41,8 @@ Status ApplyKeep(const std::string& value, int64_t window, int64_t context, Pref
   const int64_t least = window + kDeepInferMargin;
   const bool in_range = keep == 0 || (keep >= least && keep <= context);
   if (error != std::errc() || end != value.data() + value.size() || !in_range) {
-    return InvalidArgument(fmt::format("must be 0 or an integer in [{}, {}], not '{}'", least, context, value), kKeepVariable);
+    return InvalidArgument(
+        fmt::format("must be 0 or an integer in [{}, {}], not '{}'", least, context, value), kKeepVariable);
   }
   if (keep == 0) return OkStatus();
   out->keep_tokens = keep;
@@ -56,12 +57,13 @@ YocoVariables ReadYocoVariables() { return {Variable(kModeVariable), Variable(kK
 
 Status CheckKeepTokens(int64_t keep_tokens, int64_t window, int64_t context) {
   if (keep_tokens == 0 || (keep_tokens >= window && keep_tokens <= context)) return OkStatus();
-  return InvalidArgument(fmt::format("keep_tokens must be 0 or an integer in [{}, {}], not {}", window, context, keep_tokens),
-                         "keep_tokens");
+  return InvalidArgument(
+      fmt::format("keep_tokens must be 0 or an integer in [{}, {}], not {}", window, context, keep_tokens),
+      "keep_tokens");
 }
 
-Result<PrefillSettings> ResolvePrefill(std::optional<PrefillMode> mode, int64_t keep_tokens, const YocoVariables& variables,
-                                       int64_t window, int64_t context) {
+Result<PrefillSettings> ResolvePrefill(std::optional<PrefillMode> mode, int64_t keep_tokens,
+                                       const YocoVariables& variables, int64_t window, int64_t context) {
   DEEPINFER_RETURN_IF_ERROR(CheckKeepTokens(keep_tokens, window, context));
   PrefillSettings settings;
   if (mode) {

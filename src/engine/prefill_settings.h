@@ -26,8 +26,8 @@ struct PrefillSettings {
 };
 
 /// Options decide over variables. `keep_tokens` 0 = not given. Errors: kInvalidArgument naming the option or variable.
-Result<PrefillSettings> ResolvePrefill(std::optional<model::PrefillMode> mode, int64_t keep_tokens, const YocoVariables& variables,
-                                       int64_t window, int64_t context);
+Result<PrefillSettings> ResolvePrefill(std::optional<model::PrefillMode> mode, int64_t keep_tokens,
+                                       const YocoVariables& variables, int64_t window, int64_t context);
 
 /// 0 or [window, context]. Errors: kInvalidArgument.
 Status CheckKeepTokens(int64_t keep_tokens, int64_t window, int64_t context);

@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kMaxLogitBytes = int64_t{64} << 20;
 
 /// Takes over the logits of rows [first, first + output.rows).
-Status TakeRows(const model::ChunkOutput& output, size_t first, std::span<const int32_t> ids, int top, ScoreResult* result) {
+Status TakeRows(const model::ChunkOutput& output, size_t first, std::span<const int32_t> ids, int top,
+                ScoreResult* result) {
   const size_t vocab = output.logits.size() / static_cast<size_t>(output.rows);
   for (size_t row = 0; row < static_cast<size_t>(output.rows); ++row) {
     const size_t next = first + row + 1;
@@ -34,7 +35,8 @@ Result<ScoreResult> Engine::Score(std::span<const int32_t> ids, int top, const s
   const ModelConfig& model_config = impl_->config();
   DEEPINFER_RETURN_IF_ERROR(CheckIds(ids, model_config, "ids"));
   if (top < 0 || top > model_config.vocab_size) {
-    return InvalidArgument(fmt::format("top must be an integer in [0, {}], not {}", model_config.vocab_size, top), "top");
+    return InvalidArgument(
+        fmt::format("top must be an integer in [0, {}], not {}", model_config.vocab_size, top), "top");
   }
   ScoreResult result;
   result.logprobs.assign(ids.size(), std::numeric_limits<float>::quiet_NaN());

@@ -8,7 +8,8 @@ namespace {
 /// Tokens of `held` that serve a prompt; 0 = none.
 int64_t UsableLength(const HeldSequence& held, std::span<const int32_t> prompt, bool exact) {
   if (!held || (exact && !held.exact)) return 0;
-  const int64_t common = std::mismatch(held.ids.begin(), held.ids.end(), prompt.begin(), prompt.end()).first - held.ids.begin();
+  const int64_t common =
+      std::mismatch(held.ids.begin(), held.ids.end(), prompt.begin(), prompt.end()).first - held.ids.begin();
   const int64_t drop = static_cast<int64_t>(held.ids.size()) - common;
   const bool can_drop = drop <= model::kMaxRollback && common >= held.sequence->sealed();
   return drop == 0 || can_drop ? common : 0;

@@ -25,7 +25,9 @@ class RunBuilder {
 };
 
 std::string EffortLine(int effort) {
-  return fmt::format("Reasoning Effort: {} (range 1-100, the higher the value, the more thorough the reasoning)\n\n", effort);
+  return fmt::format(
+      "Reasoning Effort: {} (range 1-100, the higher the value, the more thorough the reasoning)\n\n",
+      effort);
 }
 
 void RenderAssistant(const Message& message, bool with_reasoning, RunBuilder* out) {
@@ -39,8 +41,13 @@ void RenderAssistant(const Message& message, bool with_reasoning, RunBuilder* ou
   out->Control(TokenRole::kEos);
 }
 
-constexpr std::array<std::pair<std::string_view, int>, 7> kEffortNames = {
-    {{"minimal", 50}, {"low", 50}, {"medium", 75}, {"high", 75}, {"xhigh", 75}, {"max", 100}, {"ultra", 100}}};
+constexpr std::array<std::pair<std::string_view, int>, 7> kEffortNames = {{{"minimal", 50},
+                                                                           {"low", 50},
+                                                                           {"medium", 75},
+                                                                           {"high", 75},
+                                                                           {"xhigh", 75},
+                                                                           {"max", 100},
+                                                                           {"ultra", 100}}};
 
 }  // namespace
 
@@ -57,7 +64,8 @@ Result<HistoryThinking> ParseHistoryThinking(std::string_view name) {
   if (name == "auto") return HistoryThinking::kAuto;
   if (name == "keep") return HistoryThinking::kKeep;
   if (name == "drop") return HistoryThinking::kDrop;
-  return InvalidArgument(fmt::format("history thinking must be auto, keep or drop, not '{}'", name), "history_thinking");
+  return InvalidArgument(fmt::format("history thinking must be auto, keep or drop, not '{}'", name),
+                         "history_thinking");
 }
 
 Result<int> ParseEffort(std::string_view text) {
@@ -67,15 +75,17 @@ Result<int> ParseEffort(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && value >= 1 && value <= 100) return value;
-  return InvalidArgument(
-      fmt::format("effort must be an integer in [1, 100] or one of minimal, low, medium, high, xhigh, max, ultra, not '{}'", text),
-      "effort");
+  return InvalidArgument(fmt::format("effort must be an integer in [1, 100] or one of minimal, low, medium, "
+                                     "high, xhigh, max, ultra, not '{}'",
+                                     text),
+                         "effort");
 }
 
 Result<std::vector<PromptRun>> RenderChat(std::span<const Message> messages, const ChatOptions& options) {
   if (messages.empty()) return InvalidArgument("a conversation needs at least one message", "messages");
   if (options.effort < 1 || options.effort > 100) {
-    return InvalidArgument(fmt::format("effort must be an integer in [1, 100], not {}", options.effort), "effort");
+    return InvalidArgument(fmt::format("effort must be an integer in [1, 100], not {}", options.effort),
+                           "effort");
   }
   const bool keep_reasoning = options.thinking && options.history_thinking == HistoryThinking::kKeep;
   RunBuilder out;
@@ -100,9 +110,7 @@ Result<std::vector<PromptRun>> RenderChat(std::span<const Message> messages, con
         }
         out.Text(message.content);
         break;
-      case Role::kAssistant:
-        RenderAssistant(message, keep_reasoning, &out);
-        break;
+      case Role::kAssistant: RenderAssistant(message, keep_reasoning, &out); break;
     }
   }
   out.Control(TokenRole::kAssistant);
@@ -116,11 +124,13 @@ std::string PromptText(std::span<const PromptRun> runs) {
   return text;
 }
 
-Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, std::span<const Message> messages, const ChatOptions& options) {
-  for (const TokenRole role : {TokenRole::kBos, TokenRole::kEos, TokenRole::kSystem, TokenRole::kUser, TokenRole::kAssistant,
-                               TokenRole::kThinkBegin, TokenRole::kThinkEnd}) {
+Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, std::span<const Message> messages,
+                                        const ChatOptions& options) {
+  for (const TokenRole role : {TokenRole::kBos, TokenRole::kEos, TokenRole::kSystem, TokenRole::kUser,
+                               TokenRole::kAssistant, TokenRole::kThinkBegin, TokenRole::kThinkEnd}) {
     if (tokenizer.RoleId(role)) continue;
-    return InvalidArgument(fmt::format("the tokenizer of this model has no token {}, so it takes no messages", TokenRoleText(role)),
+    return InvalidArgument(fmt::format("the tokenizer of this model has no token {}, so it takes no messages",
+                                       TokenRoleText(role)),
                            "tokenizer.json")
         .WithHint("give the whole prompt as text instead");
   }

@@ -80,7 +80,8 @@ Result<std::vector<PromptRun>> RenderChat(std::span<const Message> messages, con
 /// The runs as one string, for people and tests.
 std::string PromptText(std::span<const PromptRun> runs);
 /// RenderChat and run-wise encoding. Errors: those of both; kInvalidArgument for a tokenizer without the control tokens.
-Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, std::span<const Message> messages, const ChatOptions& options);
+Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, std::span<const Message> messages,
+                                        const ChatOptions& options);
 
 /// Splits an answer while it arrives. Without tools and JSON mode this is the machine of recipe.md §6.2: leading newlines go,
 /// so do newlines before and after `</think>`; an extra `</think>` in the content is dropped.

@@ -19,7 +19,9 @@ Result<std::string> ParseContent(const json::Value& value, const std::string& wh
     const json::Value& part = value.AsArray()[i];
     const std::string part_where = fmt::format("{}[{}]", where, i);
     const json::Value* type = part.Find("type");
-    if (type == nullptr || !type->is_string()) return InvalidArgument("a content part needs a type", part_where);
+    if (type == nullptr || !type->is_string()) {
+      return InvalidArgument("a content part needs a type", part_where);
+    }
     if (type->AsString() == "image_url" || type->AsString() == "image" || type->AsString() == "file") {
       return NotSupported("images", part_where);
     }
@@ -35,12 +37,15 @@ Result<std::string> ParseContent(const json::Value& value, const std::string& wh
 
 Result<Role> ParseRole(const json::Value& message, const std::string& where) {
   const json::Value* role = message.Find("role");
-  if (role == nullptr || !role->is_string()) return InvalidArgument("a message needs a role", where + ".role");
+  if (role == nullptr || !role->is_string()) {
+    return InvalidArgument("a message needs a role", where + ".role");
+  }
   for (const Role known : {Role::kSystem, Role::kUser, Role::kAssistant}) {
     if (role->AsString() == RoleName(known)) return known;
   }
   if (role->AsString() == "tool") return NotSupported("tool results", where + ".role");
-  return InvalidArgument(fmt::format("role must be system, user or assistant, not '{}'", role->AsString()), where + ".role");
+  return InvalidArgument(fmt::format("role must be system, user or assistant, not '{}'", role->AsString()),
+                         where + ".role");
 }
 
 Result<Message> ParseMessage(const json::Value& value, const std::string& where) {
@@ -55,14 +60,17 @@ Result<Message> ParseMessage(const json::Value& value, const std::string& where)
       DEEPINFER_ASSIGN_OR_RETURN(message.content, ParseContent(member, member_where));
       has_content = true;
     } else if (key == "reasoning_content" && message.role == Role::kAssistant) {
-      if (!member.is_string() && !member.is_null()) return InvalidArgument("reasoning_content must be a string", member_where);
+      if (!member.is_string() && !member.is_null()) {
+        return InvalidArgument("reasoning_content must be a string", member_where);
+      }
       if (member.is_string()) message.reasoning = member.AsString();
     } else if (key == "tool_calls" || key == "tool_call_id") {
       return NotSupported("tool calls", member_where);
     } else if (key == "prefix") {
       return NotSupported("prefix messages", member_where);
     } else {
-      return InvalidArgument(fmt::format("a {} message has no field '{}'", RoleName(message.role), key), member_where);
+      return InvalidArgument(fmt::format("a {} message has no field '{}'", RoleName(message.role), key),
+                             member_where);
     }
   }
   if (!has_content) return InvalidArgument("a message needs content", where + ".content");
@@ -82,7 +90,9 @@ Status ParseThinking(const json::Value& value, Conversation* out) {
 Status ParseReasoningEffort(const json::Value& value, Conversation* out) {
   int64_t number = 0;
   const bool is_number = value.GetInt64(&number);
-  if (!is_number && !value.is_string()) return InvalidArgument("reasoning_effort must be a name or an integer", "reasoning_effort");
+  if (!is_number && !value.is_string()) {
+    return InvalidArgument("reasoning_effort must be a name or an integer", "reasoning_effort");
+  }
   const std::string text = is_number ? std::to_string(number) : value.AsString();
   if (text == "none") {
     if (!out->thinking) out->thinking = false;
@@ -101,7 +111,9 @@ Status RefuseUnsupported(const std::string& key, const json::Value& value) {
   if (key == "tools" && !is_empty) return NotSupported("tools", key);
   if (key == "response_format" && !is_empty) {
     const json::Value* type = value.Find("type");
-    if (type == nullptr || !type->is_string() || type->AsString() != "text") return NotSupported("response formats", key);
+    if (type == nullptr || !type->is_string() || type->AsString() != "text") {
+      return NotSupported("response formats", key);
+    }
   }
   return OkStatus();
 }
@@ -112,7 +124,8 @@ Result<std::vector<Message>> ParseMessages(const json::Value& value) {
   if (!value.is_array()) return InvalidArgument("messages must be an array", "messages");
   std::vector<Message> messages;
   for (size_t i = 0; i < value.AsArray().size(); ++i) {
-    DEEPINFER_ASSIGN_OR_RETURN(Message message, ParseMessage(value.AsArray()[i], fmt::format("messages[{}]", i)));
+    DEEPINFER_ASSIGN_OR_RETURN(Message message,
+                               ParseMessage(value.AsArray()[i], fmt::format("messages[{}]", i)));
     if (message.role == Role::kSystem && message.content.empty()) continue;
     messages.push_back(std::move(message));
   }
@@ -126,7 +139,9 @@ Result<Conversation> ParseConversation(const json::Value& value) {
     DEEPINFER_ASSIGN_OR_RETURN(out.messages, ParseMessages(value));
     return out;
   }
-  if (!value.is_object()) return InvalidArgument("a conversation must be an array of messages or an object with `messages`");
+  if (!value.is_object()) {
+    return InvalidArgument("a conversation must be an array of messages or an object with `messages`");
+  }
   const json::Value* messages = value.Find("messages");
   if (messages == nullptr) return InvalidArgument("the field `messages` is missing", "messages");
   DEEPINFER_ASSIGN_OR_RETURN(out.messages, ParseMessages(*messages));

@@ -13,11 +13,15 @@ Result<float> CheckedMax(std::span<const float> logits) {
   float max = -std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] < std::numeric_limits<float>::infinity())) {
-      return Internal(fmt::format("the model computed a logit that is no number ({} for token {})", logits[i], i), "logits");
+      return Internal(
+          fmt::format("the model computed a logit that is no number ({} for token {})", logits[i], i),
+          "logits");
     }
     max = std::max(max, logits[i]);
   }
-  if (max == -std::numeric_limits<float>::infinity()) return Internal("no token is possible: every logit is -infinity", "logits");
+  if (max == -std::numeric_limits<float>::infinity()) {
+    return Internal("no token is possible: every logit is -infinity", "logits");
+  }
   return max;
 }
 
@@ -48,7 +52,9 @@ Result<LogProbs> ComputeLogProbs(std::span<const float> logits, int32_t id, int6
   const size_t count = static_cast<size_t>(std::min<int64_t>(top_count, static_cast<int64_t>(logits.size())));
   if (count == 0) return out;
   // A heap of the best so far with the worst of them in front: O(V log K) without a buffer of V entries.
-  const auto better = [](const auto& a, const auto& b) { return a.second != b.second ? a.second > b.second : a.first < b.first; };
+  const auto better = [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  };
   for (size_t i = 0; i < logits.size(); ++i) {
     const std::pair<int32_t, float> entry(static_cast<int32_t>(i), logits[i]);
     if (out.top.size() == count) {

@@ -6,6 +6,7 @@
 
 namespace deepinfer::sampling {
 
-std::array<uint32_t, 4> Philox4x32(const std::array<uint32_t, 4>& counter, const std::array<uint32_t, 2>& key);
+std::array<uint32_t, 4> Philox4x32(const std::array<uint32_t, 4>& counter,
+                                   const std::array<uint32_t, 2>& key);
 
 }  // namespace deepinfer::sampling

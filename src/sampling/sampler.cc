@@ -13,7 +13,9 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-bool Better(const Candidate& a, const Candidate& b) { return a.score != b.score ? a.score > b.score : a.id < b.id; }
+bool Better(const Candidate& a, const Candidate& b) {
+  return a.score != b.score ? a.score > b.score : a.id < b.id;
+}
 bool Worse(const Candidate& a, const Candidate& b) { return Better(b, a); }
 bool LowerId(const Candidate& a, const Candidate& b) { return a.id < b.id; }
 
@@ -21,7 +23,9 @@ bool LowerId(const Candidate& a, const Candidate& b) { return a.id < b.id; }
 
 struct Sampler::Impl {
   Impl(SamplerOptions o, int64_t vocab)
-      : options(std::move(o)), vocab_size(static_cast<size_t>(vocab)), rng(options.seed, options.stream, Purpose::kToken) {
+      : options(std::move(o)),
+        vocab_size(static_cast<size_t>(vocab)),
+        rng(options.seed, options.stream, Purpose::kToken) {
     const SamplingParams& p = options.params;
     has_penalties = p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
     greedy = p.temperature == 0;
@@ -41,9 +45,10 @@ struct Sampler::Impl {
   bool has_penalties = false;
   bool greedy = false;
   bool edits_logits = false;
-  std::unordered_map<int32_t, int64_t> output_counts;  // every id of prompt and output; filled only with penalties
-  std::vector<float> edited;                           // [vocab_size], reused
-  std::vector<Candidate> candidates;                   // ascending id between the stages, reused
+  std::unordered_map<int32_t, int64_t>
+      output_counts;                  // every id of prompt and output; filled only with penalties
+  std::vector<float> edited;          // [vocab_size], reused
+  std::vector<Candidate> candidates;  // ascending id between the stages, reused
 };
 
 std::span<const float> Sampler::Impl::Edit(std::span<const float> logits) {
@@ -69,14 +74,16 @@ void Sampler::Impl::FillCandidates(std::span<const float> logits, float max) {
   candidates.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] == kImpossible) continue;
-    candidates.push_back({static_cast<int32_t>(i), (static_cast<double>(logits[i]) - best) / options.params.temperature});
+    candidates.push_back(
+        {static_cast<int32_t>(i), (static_cast<double>(logits[i]) - best) / options.params.temperature});
   }
 }
 
 void Sampler::Impl::KeepTopK() {
   const size_t k = static_cast<size_t>(options.params.top_k);
   if (k == 0 || k >= candidates.size()) return;
-  std::nth_element(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(k - 1), candidates.end(), Better);
+  std::nth_element(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(k - 1), candidates.end(),
+                   Better);
   candidates.resize(k);
   std::sort(candidates.begin(), candidates.end(), LowerId);
 }
@@ -107,12 +114,15 @@ Sampler::Sampler(Sampler&&) noexcept = default;
 Sampler& Sampler::operator=(Sampler&&) noexcept = default;
 Sampler::~Sampler() = default;
 
-Result<Sampler> Sampler::Create(SamplerOptions options, int64_t vocab_size, std::span<const int32_t> prompt_ids) {
+Result<Sampler> Sampler::Create(SamplerOptions options, int64_t vocab_size,
+                                std::span<const int32_t> prompt_ids) {
   DEEPINFER_RETURN_IF_ERROR(Validate(options.params, vocab_size));
   const auto outside = [&](int32_t id) { return id < 0 || id >= vocab_size; };
   for (const std::span<const int32_t> ids : {prompt_ids, std::span<const int32_t>(options.suppressed)}) {
     const auto bad = std::find_if(ids.begin(), ids.end(), outside);
-    if (bad != ids.end()) return InvalidArgument(fmt::format("token id {} is outside the vocabulary of {}", *bad, vocab_size));
+    if (bad != ids.end()) {
+      return InvalidArgument(fmt::format("token id {} is outside the vocabulary of {}", *bad, vocab_size));
+    }
   }
   auto impl = std::make_unique<Impl>(std::move(options), vocab_size);
   if (impl->has_penalties) {
@@ -127,7 +137,8 @@ void Sampler::Accept(int32_t id) {
 
 Result<std::span<const Candidate>> Sampler::Process(std::span<const float> logits) {
   if (logits.size() != impl_->vocab_size) {
-    return Internal(fmt::format("{} logits for a vocabulary of {}", logits.size(), impl_->vocab_size), "logits");
+    return Internal(fmt::format("{} logits for a vocabulary of {}", logits.size(), impl_->vocab_size),
+                    "logits");
   }
   DEEPINFER_ASSIGN_OR_RETURN(float max, CheckedMax(logits));
   const std::span<const float> edited = impl_->Edit(logits);

@@ -16,13 +16,13 @@ namespace deepinfer::sampling {
 
 /// How a token is chosen. The defaults change nothing: a draw from the model's own distribution.
 struct SamplingParams {
-  double temperature = 1;  // 0 = arg-max, the lowest id on ties
-  double top_p = 1;        // 1 = off
-  int64_t top_k = 0;       // 0 = off
-  double min_p = 0;        // relative to the most probable token; 0 = off
-  double repetition_penalty = 1;  // 1 = off; tokens of prompt and output
-  double presence_penalty = 0;    // tokens of the output
-  double frequency_penalty = 0;   // per occurrence in the output
+  double temperature = 1;                                  // 0 = arg-max, the lowest id on ties
+  double top_p = 1;                                        // 1 = off
+  int64_t top_k = 0;                                       // 0 = off
+  double min_p = 0;                                        // relative to the most probable token; 0 = off
+  double repetition_penalty = 1;                           // 1 = off; tokens of prompt and output
+  double presence_penalty = 0;                             // tokens of the output
+  double frequency_penalty = 0;                            // per occurrence in the output
   std::vector<std::pair<int32_t, float>> logit_bias = {};  // token id, added to its logit
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
@@ -63,7 +63,8 @@ enum class Purpose : uint8_t { kToken = 0, kDraft = 1, kAcceptance = 2, kResidua
 /// influence them (spec: dspark.md §2.10; Philox4x32-10).
 class CounterRng {
  public:
-  CounterRng(uint64_t seed, uint32_t stream, Purpose purpose) : seed_(seed), stream_(stream), purpose_(purpose) {}
+  CounterRng(uint64_t seed, uint32_t stream, Purpose purpose)
+      : seed_(seed), stream_(stream), purpose_(purpose) {}
 
   /// Uniform in the open interval (0, 1) in steps of 2^-52, for item `index` (a token id) of the absolute position `position`.
   double Uniform(uint64_t position, uint32_t index) const;
@@ -88,7 +89,7 @@ struct Candidate {
 struct SamplerOptions {
   SamplingParams params = {};
   uint64_t seed = 0;
-  uint32_t stream = 0;               // sample number of the request
+  uint32_t stream = 0;                   // sample number of the request
   std::vector<int32_t> suppressed = {};  // ids that are never drawn; not applied by arg-max (temperature 0)
 };
 
@@ -103,7 +104,8 @@ struct SamplerOptions {
 class Sampler {
  public:
   /// Errors: those of Validate; kInvalidArgument for a prompt or suppressed id outside the vocabulary.
-  static Result<Sampler> Create(SamplerOptions options, int64_t vocab_size, std::span<const int32_t> prompt_ids);
+  static Result<Sampler> Create(SamplerOptions options, int64_t vocab_size,
+                                std::span<const int32_t> prompt_ids);
   Sampler(Sampler&&) noexcept;
   Sampler& operator=(Sampler&&) noexcept;
   ~Sampler();

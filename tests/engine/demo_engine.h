@@ -1,14 +1,14 @@
 // The demo model, loaded once per process and variant, and its recorded answers.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -58,12 +58,14 @@ inline const std::vector<Transcript>& Transcripts() {
       const size_t end = rest.find('\n');
       const auto line = json::Parse(rest.substr(0, end));
       if (!line.ok()) throw std::runtime_error(line.status().ToString());
-      Transcript t{line->Find("id")->AsString(), line->Find("prompt")->AsString(), line->Find("output_text")->AsString(),
-                   Ids(*line->Find("prompt_ids")), Ids(*line->Find("output_ids")), {}};
+      Transcript t{line->Find("id")->AsString(),          line->Find("prompt")->AsString(),
+                   line->Find("output_text")->AsString(), Ids(*line->Find("prompt_ids")),
+                   Ids(*line->Find("output_ids")),        {}};
       for (const json::Value& row : line->Find("top5")->AsArray()) {
         auto& top = t.top5.emplace_back();
         for (const json::Value& entry : row.AsArray()) {
-          top.emplace_back(static_cast<int32_t>(entry.AsArray()[0].AsDouble()), entry.AsArray()[1].AsDouble());
+          top.emplace_back(static_cast<int32_t>(entry.AsArray()[0].AsDouble()),
+                           entry.AsArray()[1].AsDouble());
         }
       }
       out.push_back(std::move(t));
@@ -90,8 +92,9 @@ inline GenerationRequest Greedy(const std::string& transcript, int64_t max_token
   return request;
 }
 
-inline GenerationResult MustGenerate(Engine& engine, const GenerationRequest& request, const TokenSink& sink = nullptr,
-                                     Session* session = nullptr, const std::atomic<bool>* stop = nullptr) {
+inline GenerationResult MustGenerate(Engine& engine, const GenerationRequest& request,
+                                     const TokenSink& sink = nullptr, Session* session = nullptr,
+                                     const std::atomic<bool>* stop = nullptr) {
   auto result = engine.Generate(request, sink, session, stop);
   if (!result.ok()) throw std::runtime_error(result.status().ToString());
   return std::move(result).value();

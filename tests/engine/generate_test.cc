@@ -1,9 +1,9 @@
 // What an answer is: text, stops, log-probabilities, seeds.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "demo_engine.h"
 #include "tokenizer/detokenizer.h"
@@ -27,11 +27,12 @@ TEST(Generate, GreedyAnswer) {
   const Transcript& want = FindTranscript("arith-000");
   std::vector<int32_t> streamed_ids;
   std::string streamed_text;
-  const GenerationResult result = MustGenerate(Demo(), Greedy("arith-000"), [&](int32_t id, std::string_view text) {
-    streamed_ids.push_back(id);
-    streamed_text += text;
-    return true;
-  });
+  const GenerationResult result =
+      MustGenerate(Demo(), Greedy("arith-000"), [&](int32_t id, std::string_view text) {
+        streamed_ids.push_back(id);
+        streamed_text += text;
+        return true;
+      });
   EXPECT_EQ(result.output_ids, want.output_ids);
   EXPECT_EQ(result.output_ids.back(), kEos) << "the stop id is part of the ids";
   EXPECT_EQ(result.text, "17 + 10 = 27") << "but not of the text";
@@ -65,9 +66,11 @@ TEST(Generate, PrefillModes) {
   const GenerationResult bounded = MustGenerate(Demo(), request);
   EXPECT_EQ(bounded.prefill, model::PrefillMode::kBoundedReplay);
   EXPECT_EQ(bounded.output_ids, full.output_ids);
-  EXPECT_NE(bounded.logprobs[0].top, full.logprobs[0].top) << "an approximation that gives the same bits was not applied";
+  EXPECT_NE(bounded.logprobs[0].top, full.logprobs[0].top)
+      << "an approximation that gives the same bits was not applied";
   request.keep_tokens = 64;
-  EXPECT_NE(MustGenerate(Demo(), request).logprobs[0].top, bounded.logprobs[0].top) << "keep_tokens had no effect";
+  EXPECT_NE(MustGenerate(Demo(), request).logprobs[0].top, bounded.logprobs[0].top)
+      << "keep_tokens had no effect";
 }
 
 // Any part of the answer as stop string: the text ends before it, and generation with the token that completes it.
@@ -81,7 +84,8 @@ TEST(Generate, StopStringsAcrossTokenBorders) {
   for (size_t begin = 0; begin < 30; begin += 4) {
     const std::string stop = whole.text.substr(begin, 5);
     const size_t at = whole.text.find(stop), end = at + stop.size();
-    const auto completing = std::find_if(offsets.begin(), offsets.end(), [&](const auto& o) { return o.second >= end; });
+    const auto completing =
+        std::find_if(offsets.begin(), offsets.end(), [&](const auto& o) { return o.second >= end; });
     across += std::any_of(borders.begin(), borders.end(), [&](size_t b) { return b > at && b < end; });
     GenerationRequest request = Greedy("letters-023");
     request.stop = {stop};
@@ -94,7 +98,9 @@ TEST(Generate, StopStringsAcrossTokenBorders) {
     EXPECT_EQ(streamed, result.text) << stop;
     EXPECT_EQ(result.finish_reason, FinishReason::kStop);
     const auto count = static_cast<size_t>(completing - offsets.begin()) + 1;
-    EXPECT_EQ(result.output_ids, std::vector<int32_t>(whole.output_ids.begin(), whole.output_ids.begin() + static_cast<ptrdiff_t>(count)));
+    EXPECT_EQ(result.output_ids,
+              std::vector<int32_t>(whole.output_ids.begin(),
+                                   whole.output_ids.begin() + static_cast<ptrdiff_t>(count)));
   }
   EXPECT_GT(across, 4);
 }
@@ -193,9 +199,13 @@ TEST(Generate, InvalidOutputIsNeverDrawn) {
   const auto invalid = Demo().tokenizer().never_valid_output();
   ASSERT_FALSE(invalid.empty());
   // Pushed as far as a bias can, every draw would be one of them.
-  for (const int32_t id : invalid.first(std::min<size_t>(invalid.size(), 16))) request.sampling.logit_bias.emplace_back(id, 100.0F);
+  for (const int32_t id : invalid.first(std::min<size_t>(invalid.size(), 16))) {
+    request.sampling.logit_bias.emplace_back(id, 100.0F);
+  }
   const GenerationResult result = MustGenerate(Demo(), request);
-  for (const int32_t id : result.output_ids) EXPECT_EQ(std::count(invalid.begin(), invalid.end(), id), 0) << id;
+  for (const int32_t id : result.output_ids) {
+    EXPECT_EQ(std::count(invalid.begin(), invalid.end(), id), 0) << id;
+  }
 }
 
 TEST(Generate, PenaltiesMakeRepetitionsRarer) {

@@ -1,7 +1,7 @@
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cstdlib>
 
 #include "engine/back_end.h"
 #include "engine/engine.h"

@@ -1,8 +1,8 @@
 // Lengths, cancellation and refused requests.
+#include <atomic>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <atomic>
 
 #include "model_copy.h"
 
@@ -52,7 +52,8 @@ TEST(ContextLimit, EndsTheAnswer) {
 TEST(Cancel, BySink) {
   const Transcript& want = FindTranscript("arith-000");
   int calls = 0;
-  const GenerationResult result = MustGenerate(Demo(), Greedy("arith-000"), [&](int32_t, std::string_view) { return ++calls < 3; });
+  const GenerationResult result =
+      MustGenerate(Demo(), Greedy("arith-000"), [&](int32_t, std::string_view) { return ++calls < 3; });
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(result.finish_reason, FinishReason::kCancelled);
   EXPECT_EQ(result.output_ids, std::vector<int32_t>(want.output_ids.begin(), want.output_ids.begin() + 3));
@@ -75,7 +76,8 @@ TEST(Cancel, ByFlag) {
   const GenerationResult nothing = MustGenerate(Demo(), Greedy("arith-000"), nullptr, nullptr, &stop);
   EXPECT_EQ(nothing.finish_reason, FinishReason::kCancelled);
   EXPECT_TRUE(nothing.output_ids.empty());
-  EXPECT_EQ(Demo().Score(FindTranscript("arith-000").prompt_ids, 0, &stop).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(Demo().Score(FindTranscript("arith-000").prompt_ids, 0, &stop).status().code(),
+            StatusCode::kCancelled);
 }
 
 TEST(Cancel, HeldBackTextIsInTheResult) {
@@ -92,7 +94,8 @@ TEST(Cancel, HeldBackTextIsInTheResult) {
 }
 
 TEST(Cancel, OnTheLastTokenIsNoCancellation) {
-  const GenerationResult result = MustGenerate(Demo(), Greedy("arith-000", 1), [](int32_t, std::string_view) { return false; });
+  const GenerationResult result =
+      MustGenerate(Demo(), Greedy("arith-000", 1), [](int32_t, std::string_view) { return false; });
   EXPECT_EQ(result.finish_reason, FinishReason::kLength);
 }
 

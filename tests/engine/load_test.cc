@@ -88,7 +88,8 @@ TEST(Load, TokenMapIsDerivedWithoutSidecar) {
   copy.Remove("engram_token_map.i32");
   const auto engine = copy.Load();
   ASSERT_TRUE(engine.ok()) << engine.status().ToString();
-  EXPECT_EQ(MustGenerate(**engine, Greedy("arith-000")).output_ids, MustGenerate(Demo(), Greedy("arith-000")).output_ids);
+  EXPECT_EQ(MustGenerate(**engine, Greedy("arith-000")).output_ids,
+            MustGenerate(Demo(), Greedy("arith-000")).output_ids);
 }
 
 TEST(Load, UnsoundSidecar) {

@@ -14,7 +14,8 @@ class ModelCopy {
  public:
   ModelCopy() {
     static int count = 0;
-    dir_ = std::filesystem::path(::testing::TempDir()) / ("engine_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
+    dir_ = std::filesystem::path(::testing::TempDir()) /
+           ("engine_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
     std::filesystem::create_directories(dir_);
     for (const auto& entry : std::filesystem::directory_iterator(kDemoModel)) {
       const std::filesystem::path to = dir_ / entry.path().filename();

@@ -1,9 +1,9 @@
 #include "engine/prefill_settings.h"
 
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cstdlib>
 
 namespace deepinfer {
 namespace {
@@ -68,7 +68,9 @@ TEST(PrefillSettings, UnknownModeNamesTheVariable) {
 }
 
 TEST(PrefillSettings, KeepTokensOfOptions) {
-  for (const int64_t good : {int64_t{0}, kWindow, kWindow + 12, kContext}) EXPECT_TRUE(CheckKeepTokens(good, kWindow, kContext).ok());
+  for (const int64_t good : {int64_t{0}, kWindow, kWindow + 12, kContext}) {
+    EXPECT_TRUE(CheckKeepTokens(good, kWindow, kContext).ok());
+  }
   for (const int64_t bad : {int64_t{-1}, int64_t{1}, kWindow - 1, kContext + 1}) {
     EXPECT_EQ(CheckKeepTokens(bad, kWindow, kContext).where(), "keep_tokens") << bad;
     EXPECT_FALSE(ResolvePrefill(std::nullopt, bad, {}, kWindow, kContext).ok());

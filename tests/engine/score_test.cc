@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "demo_engine.h"
 
@@ -72,7 +72,8 @@ TEST(Score, ShapeAndSum) {
   }
   EXPECT_DOUBLE_EQ(score.nll, nll);
   EXPECT_EQ(score.top.back().size(), 4U);
-  EXPECT_EQ(score.top.back()[0].first, t.output_ids[0]) << "the last row predicts the first token of the answer";
+  EXPECT_EQ(score.top.back()[0].first, t.output_ids[0])
+      << "the last row predicts the first token of the answer";
   EXPECT_TRUE(MustScore(Demo(), t.prompt_ids, 0).top.empty());
 }
 

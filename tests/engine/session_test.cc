@@ -1,9 +1,9 @@
 // Sessions: nothing is computed twice, and nothing changes.
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "demo_engine.h"
 #include "recipe/chat_format.h"
@@ -33,7 +33,9 @@ class SessionReuse : public ::testing::Test {
     request.logprobs = 2;
     return request;
   }
-  std::vector<int32_t> Encode(std::string_view text) const { return *engine_.tokenizer().Encode(text, {.added_tokens = true}); }
+  std::vector<int32_t> Encode(std::string_view text) const {
+    return *engine_.tokenizer().Encode(text, {.added_tokens = true});
+  }
   std::vector<int32_t> Chat(const std::vector<Message>& messages, const recipe::ChatOptions& options) const {
     return *recipe::EncodeChat(engine_.tokenizer(), messages, options);
   }
@@ -88,7 +90,8 @@ TEST_F(SessionReuse, TheSamePromptAgain) {
 }
 
 TEST_F(SessionReuse, UpToTwelveTokensOfAnAnswerAreTakenBack) {
-  const auto prompt = Encode("<｜begin▁of▁sentence｜><｜User｜>Tell me a story about a rabbit called Jeta.<｜Assistant｜></think>");
+  const auto prompt = Encode(
+      "<｜begin▁of▁sentence｜><｜User｜>Tell me a story about a rabbit called Jeta.<｜Assistant｜></think>");
   for (const int64_t drop : {1, 5, 12, 13}) {
     session_ = engine_.NewSession();
     const GenerationResult answer = Check(Prompt(prompt, 30), 0);
@@ -103,11 +106,14 @@ TEST_F(SessionReuse, UpToTwelveTokensOfAnAnswerAreTakenBack) {
 
 TEST_F(SessionReuse, AnotherConversationStartsAnew) {
   Check(Prompt(Encode("<｜begin▁of▁sentence｜><｜User｜>17 + 10 = ?<｜Assistant｜></think>")), 0);
-  Check(Prompt(Encode("<｜begin▁of▁sentence｜><｜System｜>You are a friendly helper.<｜User｜>Hi<｜Assistant｜></think>")), 0);
+  Check(Prompt(Encode("<｜begin▁of▁sentence｜><｜System｜>You are a friendly "
+                      "helper.<｜User｜>Hi<｜Assistant｜></think>")),
+        0);
 }
 
 TEST_F(SessionReuse, AShorterPromptIsNotServedFromTheMiddleOfAPrompt) {
-  const auto prompt = Encode("<｜begin▁of▁sentence｜><｜User｜>Spell the word \"lamp\".<｜Assistant｜></think>");
+  const auto prompt =
+      Encode("<｜begin▁of▁sentence｜><｜User｜>Spell the word \"lamp\".<｜Assistant｜></think>");
   Check(Prompt(prompt), 0);
   Check(Prompt({prompt.begin(), prompt.end() - 3}), 0);
 }
@@ -129,7 +135,9 @@ TEST_F(SessionReuse, ManyShortTurnsPastTheWindow) {
   std::vector<int32_t> prompt = Encode("<｜begin▁of▁sentence｜>");
   int64_t cached = 0;
   for (int turn = 0; turn < 6; ++turn) {
-    prompt = Joined(prompt, Encode("<｜User｜>Spell the word \"wagon\" and tell me a story about it.<｜Assistant｜></think>"));
+    prompt = Joined(
+        prompt,
+        Encode("<｜User｜>Spell the word \"wagon\" and tell me a story about it.<｜Assistant｜></think>"));
     GenerationRequest request = Prompt(prompt, 15);
     request.ignore_eos = true;
     const GenerationResult answer = Check(request, cached);
@@ -147,7 +155,8 @@ TEST_F(SessionReuse, ApproximateStateIsNotUsedForExactRequests) {
   EXPECT_EQ(MustGenerate(engine_, bounded, nullptr, session_.get()).cached_tokens, Size(ids) - 1);
   Check(Prompt(ids, 4), 0);
   Check(Prompt(ids, 4), Size(ids) - 1);
-  EXPECT_EQ(MustGenerate(engine_, bounded, nullptr, session_.get()).cached_tokens, Size(ids) - 1) << "exact state serves all";
+  EXPECT_EQ(MustGenerate(engine_, bounded, nullptr, session_.get()).cached_tokens, Size(ids) - 1)
+      << "exact state serves all";
 }
 
 TEST_F(SessionReuse, CancelledAnswersLeaveASoundSession) {
@@ -155,13 +164,15 @@ TEST_F(SessionReuse, CancelledAnswersLeaveASoundSession) {
   std::atomic<bool> stop = false;
   // In the middle of the answer: its tokens are kept.
   int calls = 0;
-  const GenerationResult cut = MustGenerate(engine_, Prompt(prompt), [&](int32_t, std::string_view) { return ++calls < 4; }, session_.get());
+  const GenerationResult cut = MustGenerate(
+      engine_, Prompt(prompt), [&](int32_t, std::string_view) { return ++calls < 4; }, session_.get());
   EXPECT_EQ(cut.finish_reason, FinishReason::kCancelled);
   Check(Prompt(Joined(prompt, cut.output_ids)), Size(prompt) + 3);
   // In the middle of a prompt: a state that was cut short there would not do.
   stop = true;
   const auto& long_prompt = FindTranscript("hidden_short-000").prompt_ids;
-  EXPECT_EQ(MustGenerate(engine_, Prompt(long_prompt), nullptr, session_.get(), &stop).finish_reason, FinishReason::kCancelled);
+  EXPECT_EQ(MustGenerate(engine_, Prompt(long_prompt), nullptr, session_.get(), &stop).finish_reason,
+            FinishReason::kCancelled);
   Check(Prompt(long_prompt), 0);
 }
 

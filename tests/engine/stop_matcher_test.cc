@@ -1,9 +1,9 @@
 #include "engine/stop_matcher.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <random>
+
+#include <gtest/gtest.h>
 
 namespace deepinfer {
 namespace {
@@ -51,15 +51,18 @@ TEST_P(StopMatch, AtEveryCut) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, StopMatch,
-    ::testing::Values(StopCase{"none", {}, "any text", "any text", false}, StopCase{"absent", {"xyz"}, "any text", "any text", false},
-                      StopCase{"begin", {"an"}, "any text", "", true}, StopCase{"end", {"xt"}, "any text", "any te", true},
+    ::testing::Values(StopCase{"none", {}, "any text", "any text", false},
+                      StopCase{"absent", {"xyz"}, "any text", "any text", false},
+                      StopCase{"begin", {"an"}, "any text", "", true},
+                      StopCase{"end", {"xt"}, "any text", "any te", true},
                       StopCase{"half", {"text!"}, "any text", "any text", false},
-                      StopCase{"overlap", {"ab"}, "aab", "a", true},                          // recipe.md P36
-                      StopCase{"first_complete", {"A", "AB"}, "xAB", "x", true},             // recipe.md P36
+                      StopCase{"overlap", {"ab"}, "aab", "a", true},              // recipe.md P36
+                      StopCase{"first_complete", {"A", "AB"}, "xAB", "x", true},  // recipe.md P36
                       StopCase{"complete_first_wins", {"abcd", "bc"}, "xabcd", "xa", true},
                       StopCase{"longest_at_one_end", {"c", "bc"}, "abc", "a", true},
                       StopCase{"restart", {"aabaaa"}, "aabaabaaa", "aab", true},
-                      StopCase{"utf8", {"ü"}, "grün", "gr", true}, StopCase{"once", {"."}, "a.b.c", "a", true}),
+                      StopCase{"utf8", {"ü"}, "grün", "gr", true},
+                      StopCase{"once", {"."}, "a.b.c", "a", true}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(StopMatcher, RandomTextsAgreeWithTheRule) {

@@ -1,7 +1,7 @@
 // Recorded greedy answers of the demo model under the parity reference.
-#include <gtest/gtest.h>
-
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "demo_engine.h"
 
@@ -27,7 +27,8 @@ Agreement Compare(Engine& engine, const Transcript& transcript) {
   for (size_t i = 0; i < transcript.top5.size() && i < result.logprobs.size(); ++i) {
     // After the first other token the contexts differ.
     if (result.output_ids[i] != transcript.output_ids[i]) break;
-    const double difference = std::abs(static_cast<double>(result.logprobs[i].logprob) - transcript.top5[i][0].second);
+    const double difference =
+        std::abs(static_cast<double>(result.logprobs[i].logprob) - transcript.top5[i][0].second);
     agreement.largest_difference = std::max(agreement.largest_difference, difference);
   }
   return agreement;

@@ -26,7 +26,8 @@ TEST_P(AnswerSplit, WholeAndCutAnywhere) {
   for (size_t cut = 0; cut <= text.size(); ++cut) {
     AnswerParser parser(c.thinking);
     std::string reasoning, content;
-    for (const auto& delta : {parser.Push(text.substr(0, cut)), parser.Push(text.substr(cut)), parser.Finish()}) {
+    for (const auto& delta :
+         {parser.Push(text.substr(0, cut)), parser.Push(text.substr(cut)), parser.Finish()}) {
       reasoning += delta.reasoning;
       content += delta.content;
     }
@@ -38,14 +39,17 @@ TEST_P(AnswerSplit, WholeAndCutAnywhere) {
 // Names with P are vectors of recipe.md §14.2.
 INSTANTIATE_TEST_SUITE_P(
     All, AnswerSplit,
-    ::testing::Values(AnswerCase{"empty", "", true, "", ""}, AnswerCase{"P01", "Let me think.</think>42.", true, "Let me think.", "42."},
+    ::testing::Values(AnswerCase{"empty", "", true, "", ""},
+                      AnswerCase{"P01", "Let me think.</think>42.", true, "Let me think.", "42."},
                       AnswerCase{"P02", "Hello there!", false, "", "Hello there!"},
                       AnswerCase{"P10", "Let me.</think>The answer", false, "", "Let me.The answer"},
                       AnswerCase{"P11", "\nhmm\n</think>\n\nhi", true, "hmm", "hi"},
                       AnswerCase{"P17", "hi</think> there", false, "", "hi there"},
                       AnswerCase{"P28", "<think>b</think>c", true, "<think>b", "c"},
-                      AnswerCase{"P29_newlines", "abc\n\n", true, "abc\n\n", ""}, AnswerCase{"P29_cut", "abc</thi", true, "abc</thi", ""},
-                      AnswerCase{"P30", "</think>391", true, "", "391"}, AnswerCase{"leading_newlines", "\n\n x\n", false, "", " x\n"},
+                      AnswerCase{"P29_newlines", "abc\n\n", true, "abc\n\n", ""},
+                      AnswerCase{"P29_cut", "abc</thi", true, "abc</thi", ""},
+                      AnswerCase{"P30", "</think>391", true, "", "391"},
+                      AnswerCase{"leading_newlines", "\n\n x\n", false, "", " x\n"},
                       AnswerCase{"second_end", "a</think>b</think>\nc", true, "a", "b\nc"},
                       AnswerCase{"end_then_end", "a</think></think>\nc", true, "a", "\nc"},
                       AnswerCase{"failed_match", "a<\n</think>b", true, "a<\n", "b"},

@@ -25,6 +25,8 @@ inline std::vector<json::Value> ReadJsonLines(const std::string& path) {
   return lines;
 }
 
-inline const std::string& Text(const json::Value& object, std::string_view key) { return object.Find(key)->AsString(); }
+inline const std::string& Text(const json::Value& object, std::string_view key) {
+  return object.Find(key)->AsString();
+}
 
 }  // namespace deepinfer::testing

@@ -1,10 +1,10 @@
 // The random draw: its distribution, and what it may depend on.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "generated_logits.h"
 #include "sampling/sampling.h"
@@ -80,7 +80,8 @@ TEST_P(DrawDistribution, IsTheSoftmax) {
         if (along_positions) {
           ++counts[static_cast<size_t>(*fixed.Sample(logits, i))];
         } else {
-          Sampler other = Make({.temperature = c.temperature}, static_cast<int64_t>(c.vocab), seed, static_cast<uint32_t>(i));
+          Sampler other = Make({.temperature = c.temperature}, static_cast<int64_t>(c.vocab), seed,
+                               static_cast<uint32_t>(i));
           ++counts[static_cast<size_t>(*other.Sample(logits, 17))];
         }
       }
@@ -92,8 +93,8 @@ TEST_P(DrawDistribution, IsTheSoftmax) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DrawDistribution,
-                         ::testing::Values(DrawCase{"few_flat", 1, 8, 0.3}, DrawCase{"peaked", 0.7, 40, 2}, DrawCase{"wide", 1, 300, 1},
-                                           DrawCase{"hot", 5, 60, 3}),
+                         ::testing::Values(DrawCase{"few_flat", 1, 8, 0.3}, DrawCase{"peaked", 0.7, 40, 2},
+                                           DrawCase{"wide", 1, 300, 1}, DrawCase{"hot", 5, 60, 3}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Draw, ChiSquareFindsAWrongDistribution) {
@@ -128,14 +129,16 @@ TEST(Draw, EqualsTheFullGumbelArgMax) {
   // The shortcut for hopeless candidates must never change the answer.
   for (uint32_t seed = 0; seed < 200; ++seed) {
     const size_t vocab = 50 + seed;
-    const auto logits = GenerateLogits(seed, vocab, {.spread = 1.0 + seed % 40, .tie_step = seed % 2 ? 1.0 : 0});
+    const auto logits =
+        GenerateLogits(seed, vocab, {.spread = 1.0 + seed % 40, .tie_step = seed % 2 ? 1.0 : 0});
     Sampler sampler = Make({}, static_cast<int64_t>(vocab), seed);
     const CounterRng rng(seed, 0, Purpose::kToken);
     const double max = *std::max_element(logits.begin(), logits.end());
     int32_t best = -1;
     double best_sum = -1e300;
     for (size_t i = 0; i < vocab; ++i) {
-      const double sum = (static_cast<double>(logits[i]) - max) + rng.Gumbel(seed * 3, static_cast<uint32_t>(i));
+      const double sum =
+          (static_cast<double>(logits[i]) - max) + rng.Gumbel(seed * 3, static_cast<uint32_t>(i));
       if (sum > best_sum) {
         best_sum = sum;
         best = static_cast<int32_t>(i);

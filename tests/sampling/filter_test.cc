@@ -1,10 +1,10 @@
 // The filters against a short, slow form that sorts everything.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "generated_logits.h"
 #include "sampling/sampling.h"
@@ -24,8 +24,8 @@ void Normalise(std::vector<NaiveToken>* tokens) {
 }
 
 /// id -> probability after penalties, bias, temperature, top-k, top-p, min-p, each as its definition reads.
-std::map<int32_t, double> NaiveProcess(std::vector<float> logits, const SamplingParams& p, std::span<const int32_t> prompt,
-                                       std::span<const int32_t> output) {
+std::map<int32_t, double> NaiveProcess(std::vector<float> logits, const SamplingParams& p,
+                                       std::span<const int32_t> prompt, std::span<const int32_t> output) {
   std::set<int32_t> seen(prompt.begin(), prompt.end());
   seen.insert(output.begin(), output.end());
   for (const int32_t id : seen) {
@@ -45,7 +45,8 @@ std::map<int32_t, double> NaiveProcess(std::vector<float> logits, const Sampling
     const double z = (logits[i] - max) / p.temperature;
     tokens.push_back({static_cast<int32_t>(i), z, std::exp(z)});
   }
-  std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.logit > b.logit; });
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [](const auto& a, const auto& b) { return a.logit > b.logit; });
   if (p.top_k > 0 && tokens.size() > static_cast<size_t>(p.top_k)) tokens.resize(p.top_k);
   Normalise(&tokens);
   if (p.top_p < 1) {
@@ -78,13 +79,15 @@ std::map<int32_t, double> Processed(Sampler& sampler, std::span<const float> log
   return out;
 }
 
-Sampler Make(const SamplingParams& params, int64_t vocab, std::span<const int32_t> prompt = {}, uint64_t seed = 1) {
+Sampler Make(const SamplingParams& params, int64_t vocab, std::span<const int32_t> prompt = {},
+             uint64_t seed = 1) {
   auto sampler = Sampler::Create({.params = params, .seed = seed}, vocab, prompt);
   EXPECT_TRUE(sampler.ok()) << sampler.status().ToString();
   return std::move(sampler).value();
 }
 
-void ExpectSame(const std::map<int32_t, double>& got, const std::map<int32_t, double>& want, const std::string& what) {
+void ExpectSame(const std::map<int32_t, double>& got, const std::map<int32_t, double>& want,
+                const std::string& what) {
   ASSERT_EQ(got.size(), want.size()) << what;
   for (auto a = got.begin(), b = want.begin(); a != got.end(); ++a, ++b) {
     ASSERT_EQ(a->first, b->first) << what;
@@ -103,33 +106,43 @@ TEST_P(Filter, AgreesWithTheNaiveForm) {
   const SamplingParams& params = GetParam().params;
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const size_t vocab = 20 + seed * 13;
-    const LogitOptions shape{.spread = 0.5 + seed % 7, .tie_step = seed % 3 == 0 ? 0.25 : 0, .impossible_share = seed % 4 == 0 ? 0.3 : 0};
+    const LogitOptions shape{.spread = 0.5 + seed % 7,
+                             .tie_step = seed % 3 == 0 ? 0.25 : 0,
+                             .impossible_share = seed % 4 == 0 ? 0.3 : 0};
     const auto logits = GenerateLogits(seed, vocab, shape);
     const std::vector<int32_t> prompt = {3, 7, 3, static_cast<int32_t>(vocab - 1)};
     const std::vector<int32_t> output = {7, 0, 0, 12, 0};
     Sampler sampler = Make(params, static_cast<int64_t>(vocab), prompt);
     for (const int32_t id : output) sampler.Accept(id);
-    ExpectSame(Processed(sampler, logits), NaiveProcess(logits, params, prompt, output), "seed " + std::to_string(seed));
+    ExpectSame(Processed(sampler, logits), NaiveProcess(logits, params, prompt, output),
+               "seed " + std::to_string(seed));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, Filter,
-    ::testing::Values(FilterCase{"none", {}}, FilterCase{"temperature_low", {.temperature = 0.3}},
-                      FilterCase{"temperature_high", {.temperature = 20}}, FilterCase{"top_k_1", {.top_k = 1}},
-                      FilterCase{"top_k_7", {.top_k = 7}}, FilterCase{"top_k_beyond_vocabulary", {.top_k = 100000}},
-                      FilterCase{"top_p_half", {.top_p = 0.5}}, FilterCase{"top_p_tiny", {.top_p = 1e-12}},
-                      FilterCase{"top_p_nearly_all", {.top_p = 0.999}}, FilterCase{"min_p", {.min_p = 0.07}},
-                      FilterCase{"min_p_one", {.min_p = 1}}, FilterCase{"top_k_and_p", {.top_p = 0.6, .top_k = 9}},
-                      FilterCase{"everything", {.temperature = 0.8, .top_p = 0.9, .top_k = 12, .min_p = 0.02}},
-                      FilterCase{"repetition", {.repetition_penalty = 1.7}},
-                      FilterCase{"repetition_reward", {.repetition_penalty = 0.5}},
-                      FilterCase{"presence", {.presence_penalty = 1.5}}, FilterCase{"frequency", {.frequency_penalty = 0.9}},
-                      FilterCase{"negative_penalties", {.presence_penalty = -1, .frequency_penalty = -0.5}},
-                      FilterCase{"bias", {.logit_bias = {{5, 4.0F}, {1, -100.0F}, {0, 0.5F}}}},
-                      FilterCase{"penalties_bias_filters",
-                                 {.temperature = 1.3, .top_p = 0.8, .top_k = 15, .repetition_penalty = 1.2, .presence_penalty = 0.4,
-                                  .frequency_penalty = 0.3, .logit_bias = {{0, 1.0F}, {7, -1.0F}}}}),
+    ::testing::Values(
+        FilterCase{"none", {}}, FilterCase{"temperature_low", {.temperature = 0.3}},
+        FilterCase{"temperature_high", {.temperature = 20}}, FilterCase{"top_k_1", {.top_k = 1}},
+        FilterCase{"top_k_7", {.top_k = 7}}, FilterCase{"top_k_beyond_vocabulary", {.top_k = 100000}},
+        FilterCase{"top_p_half", {.top_p = 0.5}}, FilterCase{"top_p_tiny", {.top_p = 1e-12}},
+        FilterCase{"top_p_nearly_all", {.top_p = 0.999}}, FilterCase{"min_p", {.min_p = 0.07}},
+        FilterCase{"min_p_one", {.min_p = 1}}, FilterCase{"top_k_and_p", {.top_p = 0.6, .top_k = 9}},
+        FilterCase{"everything", {.temperature = 0.8, .top_p = 0.9, .top_k = 12, .min_p = 0.02}},
+        FilterCase{"repetition", {.repetition_penalty = 1.7}},
+        FilterCase{"repetition_reward", {.repetition_penalty = 0.5}},
+        FilterCase{"presence", {.presence_penalty = 1.5}},
+        FilterCase{"frequency", {.frequency_penalty = 0.9}},
+        FilterCase{"negative_penalties", {.presence_penalty = -1, .frequency_penalty = -0.5}},
+        FilterCase{"bias", {.logit_bias = {{5, 4.0F}, {1, -100.0F}, {0, 0.5F}}}},
+        FilterCase{"penalties_bias_filters",
+                   {.temperature = 1.3,
+                    .top_p = 0.8,
+                    .top_k = 15,
+                    .repetition_penalty = 1.2,
+                    .presence_penalty = 0.4,
+                    .frequency_penalty = 0.3,
+                    .logit_bias = {{0, 1.0F}, {7, -1.0F}}}}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(FilterOrder, TopPIsMeasuredOnWhatTopKLeft) {
@@ -209,9 +222,11 @@ TEST(SamplerErrors, UnsoundLogits) {
   for (const double temperature : {0.0, 1.0}) {
     for (const bool penalties : {false, true}) {
       Sampler sampler = Make({.temperature = temperature, .presence_penalty = penalties ? 1.0 : 0.0}, 3);
-      EXPECT_EQ(sampler.Sample(std::vector<float>{0, std::nanf(""), 1}, 0).status().code(), StatusCode::kInternal);
+      EXPECT_EQ(sampler.Sample(std::vector<float>{0, std::nanf(""), 1}, 0).status().code(),
+                StatusCode::kInternal);
       EXPECT_EQ(sampler.Sample(std::vector<float>{0, kInf, 1}, 0).status().code(), StatusCode::kInternal);
-      EXPECT_EQ(sampler.Sample(std::vector<float>{-kInf, -kInf, -kInf}, 0).status().code(), StatusCode::kInternal);
+      EXPECT_EQ(sampler.Sample(std::vector<float>{-kInf, -kInf, -kInf}, 0).status().code(),
+                StatusCode::kInternal);
       EXPECT_EQ(sampler.Sample(std::vector<float>{0, 1}, 0).status().code(), StatusCode::kInternal);
       EXPECT_EQ(*sampler.Sample(std::vector<float>{-kInf, 1, -kInf}, 0), 1);
     }

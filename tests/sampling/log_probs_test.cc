@@ -1,8 +1,8 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include <gtest/gtest.h>
 
 #include "generated_logits.h"
 #include "sampling/sampling.h"
@@ -14,20 +14,27 @@ namespace {
 LogProbs Naive(std::span<const float> logits, int32_t id, size_t count) {
   long double sum = 0;
   const float max = *std::max_element(logits.begin(), logits.end());
-  for (const float logit : logits) sum += std::exp(static_cast<long double>(logit) - static_cast<long double>(max));
-  const auto log_prob = [&](float logit) { return static_cast<float>(static_cast<long double>(logit) - max - std::log(sum)); };
+  for (const float logit : logits) {
+    sum += std::exp(static_cast<long double>(logit) - static_cast<long double>(max));
+  }
+  const auto log_prob = [&](float logit) {
+    return static_cast<float>(static_cast<long double>(logit) - max - std::log(sum));
+  };
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
   LogProbs out;
   out.logprob = log_prob(logits[id]);
-  for (size_t i = 0; i < std::min(count, order.size()); ++i) out.top.emplace_back(order[i], log_prob(logits[order[i]]));
+  for (size_t i = 0; i < std::min(count, order.size()); ++i) {
+    out.top.emplace_back(order[i], log_prob(logits[order[i]]));
+  }
   return out;
 }
 
 TEST(LogProbs, AgreesWithTheNaiveForm) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
-    const auto logits = GenerateLogits(seed, 500 + seed, {.spread = 1.0 + seed, .tie_step = seed % 2 ? 0.5 : 0, .impossible_share = 0.1});
+    const auto logits = GenerateLogits(
+        seed, 500 + seed, {.spread = 1.0 + seed, .tie_step = seed % 2 ? 0.5 : 0, .impossible_share = 0.1});
     for (const size_t count : {0, 1, 5, 499, 10000}) {
       const int32_t id = static_cast<int32_t>(seed * 7 % logits.size());
       const auto got = ComputeLogProbs(logits, id, static_cast<int64_t>(count));

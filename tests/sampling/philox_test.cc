@@ -1,9 +1,10 @@
-#include <gtest/gtest.h>
+#include "sampling/philox.h"
 
 #include <cmath>
 #include <set>
 
-#include "sampling/philox.h"
+#include <gtest/gtest.h>
+
 #include "sampling/sampling.h"
 
 namespace deepinfer::sampling {
@@ -18,7 +19,8 @@ double FromWords(uint32_t low, uint32_t high) {
 TEST(Philox, KnownAnswers) {
   using Block = std::array<uint32_t, 4>;
   EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(Philox4x32({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}), (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(Philox4x32({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}),
+            (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(Philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -27,7 +29,8 @@ TEST(CounterRng, IsAFunctionOfOneBlock) {
   EXPECT_EQ(CounterRng(0, 0, Purpose::kToken).Uniform(0, 0), FromWords(0x6627e8d5, 0xe169c58d));
   EXPECT_EQ(CounterRng(0, 0, Purpose::kToken).Uniform(0, 1), FromWords(0xbc57ac4c, 0x9b00dbd8));
   const auto block = Philox4x32({0xcafef00d, 4, 77, 0x03000001}, {0x89abcdef, 0x01234567});
-  EXPECT_EQ(CounterRng(0x0123456789abcdef, 77, Purpose::kResidual).Uniform(0x1cafef00d, 9), FromWords(block[2], block[3]));
+  EXPECT_EQ(CounterRng(0x0123456789abcdef, 77, Purpose::kResidual).Uniform(0x1cafef00d, 9),
+            FromWords(block[2], block[3]));
 }
 
 TEST(CounterRng, EveryCoordinateMatters) {
@@ -35,8 +38,10 @@ TEST(CounterRng, EveryCoordinateMatters) {
   int count = 0;
   for (const uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 32, ~uint64_t{0}}) {
     for (const uint32_t stream : {0U, 1U, ~0U}) {
-      for (const Purpose purpose : {Purpose::kToken, Purpose::kDraft, Purpose::kAcceptance, Purpose::kResidual}) {
-        for (const uint64_t position : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 32, (uint64_t{1} << 55) + 1}) {
+      for (const Purpose purpose :
+           {Purpose::kToken, Purpose::kDraft, Purpose::kAcceptance, Purpose::kResidual}) {
+        for (const uint64_t position :
+             {uint64_t{0}, uint64_t{1}, uint64_t{1} << 32, (uint64_t{1} << 55) + 1}) {
           for (const uint32_t index : {0U, 1U, 2U, 129279U}) {
             values.insert(CounterRng(seed, stream, purpose).Uniform(position, index));
             ++count;
