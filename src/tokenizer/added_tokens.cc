@@ -8,7 +8,8 @@ namespace {
 constexpr int32_t kNoNode = -1;
 
 auto LowerBound(const std::vector<std::pair<uint8_t, int32_t>>& next, uint8_t byte) {
-  return std::lower_bound(next.begin(), next.end(), byte, [](const auto& edge, uint8_t b) { return edge.first < b; });
+  return std::lower_bound(next.begin(), next.end(), byte,
+                          [](const auto& edge, uint8_t b) { return edge.first < b; });
 }
 
 }  // namespace

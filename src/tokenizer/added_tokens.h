@@ -28,8 +28,8 @@ class AddedTokenSet {
 
  private:
   struct Node {
-    int32_t id = -1;                                 // of the token that ends here
-    std::vector<std::pair<uint8_t, int32_t>> next;   // byte -> node, sorted
+    int32_t id = -1;                                // of the token that ends here
+    std::vector<std::pair<uint8_t, int32_t>> next;  // byte -> node, sorted
   };
   int32_t Step(int32_t node, uint8_t byte) const;
 

@@ -10,6 +10,8 @@ namespace {
 
 constexpr int32_t kFree = -1;
 constexpr int32_t kNoRank = INT32_MAX;
+constexpr size_t kFilterBitsPerSlot =
+    4;  // one look-up in nine passes the filter in vain when half of the slots are used
 constexpr uint64_t kNoPair = UINT64_MAX;  // ids are not negative, so no pair has this key
 // Up to this length a scan for the best pair is faster than the heap (measured on mixed text).
 constexpr size_t kShortPiece = 48;
@@ -25,6 +27,8 @@ uint64_t Scramble(uint64_t x) {
   return x ^ x >> 32;
 }
 
+}  // namespace
+
 uint64_t HashBytes(std::string_view bytes) {
   uint64_t hash = bytes.size();
   while (bytes.size() >= 8) {
@@ -38,35 +42,56 @@ uint64_t HashBytes(std::string_view bytes) {
   return Scramble(hash ^ word);
 }
 
-}  // namespace
-
-void StringIndex::Reserve(size_t count) { slots_.assign(std::bit_ceil(std::max<size_t>(count, 8) * 2), kFree); }
+void StringIndex::Reserve(size_t count) {
+  slots_.assign(std::bit_ceil(std::max<size_t>(count, 8) * 2), Slot{0, kFree});
+}
 
 bool StringIndex::Insert(const ByteStrings& strings, int32_t id) {
+  const uint64_t hash = HashBytes(strings[id]);
+  const auto tag = static_cast<uint32_t>(hash >> 32);
   const size_t mask = slots_.size() - 1;
-  size_t at = HashBytes(strings[id]) & mask;
-  for (; slots_[at] != kFree; at = (at + 1) & mask) {
-    if (strings[slots_[at]] == strings[id]) return false;
+  size_t at = hash & mask;
+  for (; slots_[at].id != kFree; at = (at + 1) & mask) {
+    if (slots_[at].tag == tag && strings[slots_[at].id] == strings[id]) return false;
   }
-  slots_[at] = id;
+  slots_[at] = {tag, id};
   return true;
 }
 
-std::optional<int32_t> StringIndex::Find(const ByteStrings& strings, std::string_view key) const {
+std::optional<int32_t> StringIndex::Find(const ByteStrings& strings, std::string_view key,
+                                         uint64_t hash) const {
+  const auto tag = static_cast<uint32_t>(hash >> 32);
   const size_t mask = slots_.size() - 1;
-  for (size_t at = HashBytes(key) & mask; slots_[at] != kFree; at = (at + 1) & mask) {
-    if (strings[slots_[at]] == key) return slots_[at];
+  for (size_t at = hash & mask; slots_[at].id != kFree; at = (at + 1) & mask) {
+    if (slots_[at].tag == tag && strings[slots_[at].id] == key) return slots_[at].id;
   }
   return std::nullopt;
 }
 
+inline size_t Bpe::FilterWord(uint64_t hash) const { return (hash >> 32) & (filter_.size() - 1); }
+
+inline uint64_t Bpe::FilterBit(uint64_t hash) { return uint64_t{1} << (hash >> 58); }
+
+inline int32_t Bpe::RankOf(int32_t left, int32_t right) const {
+  const uint64_t pair = PairKey(left, right);
+  const uint64_t hash = Scramble(pair);
+  if ((filter_[FilterWord(hash)] & FilterBit(hash)) == 0) return kNoRank;
+  const size_t mask = slots_.size() - 1;
+  size_t at = hash & mask;
+  while (slots_[at].pair != pair && slots_[at].pair != kNoPair) at = (at + 1) & mask;
+  return slots_[at].rank;
+}
+
 Bpe::Bpe(const std::vector<int32_t>& byte_ids, const std::vector<Merge>& merges) : byte_ids_(byte_ids) {
   slots_.assign(std::bit_ceil(std::max<size_t>(merges.size(), 8) * 2), Slot{kNoPair, kNoRank});
+  filter_.resize(slots_.size() * kFilterBitsPerSlot / 64);
   const size_t mask = slots_.size() - 1;
   result_of_.reserve(merges.size());
   for (const Merge& merge : merges) {
     const uint64_t pair = PairKey(merge.left, merge.right);
-    size_t at = Scramble(pair) & mask;
+    const uint64_t hash = Scramble(pair);
+    filter_[FilterWord(hash)] |= FilterBit(hash);
+    size_t at = hash & mask;
     while (slots_[at].pair != kNoPair) at = (at + 1) & mask;
     slots_[at] = {pair, static_cast<int32_t>(result_of_.size())};
     result_of_.push_back(merge.result);
@@ -77,14 +102,6 @@ Bpe::Bpe(const std::vector<int32_t>& byte_ids, const std::vector<Merge>& merges)
       byte_ranks_[left * 256 + right] = RankOf(byte_ids_[left], byte_ids_[right]);
     }
   }
-}
-
-int32_t Bpe::RankOf(int32_t left, int32_t right) const {
-  const uint64_t pair = PairKey(left, right);
-  const size_t mask = slots_.size() - 1;
-  size_t at = Scramble(pair) & mask;
-  while (slots_[at].pair != pair && slots_[at].pair != kNoPair) at = (at + 1) & mask;
-  return slots_[at].rank;
 }
 
 void Bpe::Encode(std::string_view piece, Scratch* scratch, std::vector<int32_t>* ids) const {
@@ -130,7 +147,9 @@ void Bpe::EncodeLong(Scratch* scratch) const {
   next.resize(symbol.size());
   previous.resize(symbol.size());
   heap.clear();
-  const auto entry = [&](int32_t i) { return static_cast<uint64_t>(rank[i]) << 32 | static_cast<uint32_t>(i); };
+  const auto entry = [&](int32_t i) {
+    return static_cast<uint64_t>(rank[i]) << 32 | static_cast<uint32_t>(i);
+  };
   for (int32_t i = 0; i < size; ++i) {
     next[i] = i + 1;
     previous[i] = i - 1;

@@ -28,6 +28,9 @@ class ByteStrings {
   std::vector<size_t> ends_;
 };
 
+/// A 64-bit hash for tables in memory; no protection against chosen keys.
+uint64_t HashBytes(std::string_view bytes);
+
 /// Hash index from byte strings to ids; the strings stay with the caller.
 class StringIndex {
  public:
@@ -35,10 +38,18 @@ class StringIndex {
   void Reserve(size_t count);
   /// Enters `strings[id]`; false when an equal string is already there. All calls take the same `strings`.
   bool Insert(const ByteStrings& strings, int32_t id);
-  std::optional<int32_t> Find(const ByteStrings& strings, std::string_view key) const;
+  std::optional<int32_t> Find(const ByteStrings& strings, std::string_view key) const {
+    return Find(strings, key, HashBytes(key));
+  }
+  /// The same with the key's hash at hand.
+  std::optional<int32_t> Find(const ByteStrings& strings, std::string_view key, uint64_t hash) const;
 
  private:
-  std::vector<int32_t> slots_;  // id, or kFree; the size is a power of two and at least twice the number of strings
+  struct Slot {
+    uint32_t tag;  // other bits of the hash than the place: strings are compared only when they are equal
+    int32_t id;    // negative = free
+  };
+  std::vector<Slot> slots_;  // the size is a power of two and at least twice the number of strings
 };
 
 /// One merge rule; its rank is its place in the list.
@@ -67,12 +78,16 @@ class Bpe {
     uint64_t pair;
     int32_t rank;
   };
+  size_t FilterWord(uint64_t hash) const;
+  static uint64_t FilterBit(uint64_t hash);
   int32_t RankOf(int32_t left, int32_t right) const;
   void EncodeShort(Scratch* scratch) const;
   void EncodeLong(Scratch* scratch) const;
 
   std::vector<int32_t> byte_ids_;
-  std::vector<Slot> slots_;          // open addressing by hash of the pair
+  std::vector<Slot> slots_;  // open addressing by hash of the pair
+  std::vector<uint64_t>
+      filter_;  // bit set: some pair has this hash. Most look-ups end here, in a fast cache.
   std::vector<int32_t> result_of_;   // rank -> merged token
   std::vector<int32_t> byte_ranks_;  // rank of the pair of two bytes, [left * 256 + right]
 };

@@ -20,7 +20,8 @@ std::string LittleEndian(std::span<const int32_t> ids) {
   std::string bytes;
   bytes.reserve(ids.size() * 4);
   for (const int32_t id : ids) {
-    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<char>(static_cast<uint32_t>(id) >> shift));
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<char>(static_cast<uint32_t>(id) >> shift));
   }
   return bytes;
 }
@@ -30,7 +31,8 @@ std::vector<int32_t> FromLittleEndian(std::string_view bytes) {
   ids.reserve(bytes.size() / 4);
   for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
     uint32_t value = 0;
-    for (size_t k = 0; k < 4; ++k) value |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[i + k])) << (8 * k);
+    for (size_t k = 0; k < 4; ++k)
+      value |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[i + k])) << (8 * k);
     ids.push_back(static_cast<int32_t>(value));
   }
   return ids;
@@ -92,21 +94,24 @@ std::vector<int32_t> ComputeEngramClasses(const Tokenizer& tokenizer) {
   return ids;
 }
 
-Result<EngramTokenMap> EngramTokenMap::LoadSidecar(const std::string& path, int64_t vocab_size, int64_t num_classes) {
+Result<EngramTokenMap> EngramTokenMap::LoadSidecar(const std::string& path, int64_t vocab_size,
+                                                   int64_t num_classes) {
   if (vocab_size <= 0 || vocab_size > kMaxVocabSize) {
     return DataLoss("must be from 1 to " + std::to_string(kMaxVocabSize), "vocab_size");
   }
   const auto expected = static_cast<size_t>(vocab_size) * 4;
   // One byte more than expected is enough to see that a file is too long.
   Result<std::string> bytes = ReadFile(path, expected + 1);
-  if (!bytes.ok() && bytes.status().code() != StatusCode::kResourceExhausted) return std::move(bytes).status();
+  if (!bytes.ok() && bytes.status().code() != StatusCode::kResourceExhausted)
+    return std::move(bytes).status();
   if (!bytes.ok() || bytes->size() != expected) {
     return DataLoss("must have 4 bytes for each of the " + std::to_string(vocab_size) + " tokens", path);
   }
   return FromIds(FromLittleEndian(*bytes), num_classes, path);
 }
 
-Result<EngramTokenMap> EngramTokenMap::Derive(const Tokenizer& tokenizer, int64_t vocab_size, int64_t num_classes) {
+Result<EngramTokenMap> EngramTokenMap::Derive(const Tokenizer& tokenizer, int64_t vocab_size,
+                                              int64_t num_classes) {
   if (tokenizer.vocab_size() != vocab_size) {
     return DataLoss("the tokenizer has " + std::to_string(tokenizer.vocab_size()) + " tokens, the model " +
                         std::to_string(vocab_size),
@@ -115,17 +120,20 @@ Result<EngramTokenMap> EngramTokenMap::Derive(const Tokenizer& tokenizer, int64_
   return FromIds(ComputeEngramClasses(tokenizer), num_classes, "engram token map");
 }
 
-Result<EngramTokenMap> EngramTokenMap::FromIds(std::vector<int32_t> ids, int64_t num_classes, const std::string& where) {
+Result<EngramTokenMap> EngramTokenMap::FromIds(std::vector<int32_t> ids, int64_t num_classes,
+                                               const std::string& where) {
   int64_t largest = -1;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= static_cast<int64_t>(ids.size())) {
-      return DataLoss("token " + std::to_string(i) + " has the impossible compressed id " + std::to_string(ids[i]), where);
+      return DataLoss(
+          "token " + std::to_string(i) + " has the impossible compressed id " + std::to_string(ids[i]),
+          where);
     }
     largest = std::max<int64_t>(largest, ids[i]);
   }
   if (largest + 1 != num_classes) {
-    return DataLoss("has " + std::to_string(largest + 1) + " compressed ids, but engram_compressed_vocab_size is " +
-                        std::to_string(num_classes),
+    return DataLoss("has " + std::to_string(largest + 1) +
+                        " compressed ids, but engram_compressed_vocab_size is " + std::to_string(num_classes),
                     where);
   }
   std::vector<bool> used(static_cast<size_t>(num_classes));

@@ -34,7 +34,8 @@ class EngramTokenMap {
   const std::string& digest() const { return digest_; }
 
  private:
-  static Result<EngramTokenMap> FromIds(std::vector<int32_t> ids, int64_t num_classes, const std::string& where);
+  static Result<EngramTokenMap> FromIds(std::vector<int32_t> ids, int64_t num_classes,
+                                        const std::string& where);
 
   std::vector<int32_t> ids_;
   int32_t num_classes_ = 0;

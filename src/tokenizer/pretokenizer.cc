@@ -29,7 +29,7 @@ inline PieceScanner::Char PieceScanner::Decode(size_t pos) const {
   }
   const uint8_t info = table_.Info(code_point);
   const auto char_class = static_cast<CharClass>(info & unicode::kClassMask);
-  const Zone zone = char_class == CharClass::kNumber   ? Zone::kNumber
+  const Zone zone = char_class == CharClass::kNumber ? Zone::kNumber
                     : (info & unicode::kCjkBit) != 0 ? Zone::kCjk
                                                      : Zone::kOther;
   return {char_class, zone, length, length == 1 ? lead : uint8_t{0x80}};
@@ -68,7 +68,8 @@ size_t PieceScanner::ScanNumbers(size_t pos) const {
 }
 
 size_t PieceScanner::SkipLetters(size_t pos, Zone zone) const {
-  for (Char c = Peek(pos, zone); c.length != 0 && IsLetterOrMark(c.char_class); c = Peek(pos, zone)) pos += c.length;
+  for (Char c = Peek(pos, zone); c.length != 0 && IsLetterOrMark(c.char_class); c = Peek(pos, zone))
+    pos += c.length;
   return pos;
 }
 
@@ -83,11 +84,13 @@ size_t PieceScanner::MatchWord(size_t pos, Zone zone) const {
   }
   // A2: an optional character that is none of CR, LF, L, P, S; then letters and marks.
   if (IsLetterOrMark(first.char_class)) return SkipLetters(pos + first.length, zone);
-  if (!IsLineBreak(first.ascii) && !IsPunctuationOrSymbol(first.char_class) && IsLetterOrMark(second.char_class)) {
+  if (!IsLineBreak(first.ascii) && !IsPunctuationOrSymbol(first.char_class) &&
+      IsLetterOrMark(second.char_class)) {
     return SkipLetters(pos + first.length, zone);
   }
   // A3: an optional space, then punctuation and symbols, then line breaks.
-  if (IsPunctuationOrSymbol(first.char_class) || (first.ascii == ' ' && IsPunctuationOrSymbol(second.char_class))) {
+  if (IsPunctuationOrSymbol(first.char_class) ||
+      (first.ascii == ' ' && IsPunctuationOrSymbol(second.char_class))) {
     size_t end = pos + first.length;
     for (Char c = Peek(end, zone); IsPunctuationOrSymbol(c.char_class); c = Peek(end, zone)) end += c.length;
     for (Char c = Peek(end, zone); IsLineBreak(c.ascii); c = Peek(end, zone)) end += c.length;

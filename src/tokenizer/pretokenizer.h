@@ -34,8 +34,8 @@ class PieceScanner {
   struct Char {
     unicode::CharClass char_class;
     Zone zone;
-    uint8_t length;   // in bytes; 0 = end of the zone
-    uint8_t ascii;    // the character itself when ASCII, else 0x80
+    uint8_t length;  // in bytes; 0 = end of the zone
+    uint8_t ascii;   // the character itself when ASCII, else 0x80
   };
 
   Char Decode(size_t pos) const;

@@ -70,8 +70,9 @@ constexpr std::string_view TokenRoleText(TokenRole role) { return kTokenRoleText
 /// markers (spec: checkpoint.md §8.5; in the released vocabulary the ids 2, 128000-128799, 128847-129270 and 129279).
 constexpr bool NeverValidOutput(std::string_view text) {
   return text == TokenRoleText(TokenRole::kPad) || text == TokenRoleText(TokenRole::kSystem) ||
-         text == TokenRoleText(TokenRole::kImage) || text == "<｜rl_image_pad｜>" || text == "<｜rl_image_start｜>" ||
-         text.starts_with("<｜place▁holder▁no▁") || text.starts_with("<|place_holder_mm_span_");
+         text == TokenRoleText(TokenRole::kImage) || text == "<｜rl_image_pad｜>" ||
+         text == "<｜rl_image_start｜>" || text.starts_with("<｜place▁holder▁no▁") ||
+         text.starts_with("<|place_holder_mm_span_");
 }
 
 }  // namespace deepinfer

@@ -8,12 +8,19 @@
 #include "tokenizer/unicode.h"
 
 namespace deepinfer {
+namespace {
+
+constexpr size_t kMaxTextBytes = INT32_MAX;  // positions in a piece are 32-bit numbers
+
+}  // namespace
 
 /// One call of Encode or EncodeRuns: cuts the text at added tokens, the rest into pieces, and encodes those.
 class Tokenizer::Encoder {
  public:
   Encoder(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options)
-      : tokenizer_(tokenizer), text_(text), options_(options) {}
+      : tokenizer_(tokenizer), text_(text), options_(options) {
+    if (text.size() >= kMinBytesForRecent) recent_.resize(kNumRecent);
+  }
 
   /// Allows added tokens within these bytes. Ranges come in ascending order; those that touch count as one.
   void Trust(size_t begin, size_t end) {
@@ -26,9 +33,10 @@ class Tokenizer::Encoder {
   }
 
   Result<std::vector<int32_t>> Run() {
-    if (text_.size() > options_.max_bytes) {
-      return ResourceExhausted("the text has " + std::to_string(text_.size()) + " bytes, more than the limit of " +
-                               std::to_string(options_.max_bytes));
+    const size_t max_bytes = std::min(options_.max_bytes, kMaxTextBytes);
+    if (text_.size() > max_bytes) {
+      return ResourceExhausted("the text has " + std::to_string(text_.size()) +
+                               " bytes, more than the limit of " + std::to_string(max_bytes));
     }
     if (const size_t bad = unicode::FindInvalidUtf8(text_); bad != std::string_view::npos) {
       return InvalidArgument("the text is not valid UTF-8", "byte " + std::to_string(bad));
@@ -59,24 +67,51 @@ class Tokenizer::Encoder {
   }
 
   Status EncodeOrdinary(size_t begin, size_t end) {
-    const TokenizerSpec& spec = tokenizer_.spec_;
     PieceScanner pieces(text_.substr(begin, end - begin));
     for (std::string_view piece; pieces.Next(&piece);) {
-      // Most pieces are one token; then the merges need not be replayed.
-      const auto id = spec.byte_level_index.Find(spec.token_bytes, piece);
-      if (id && tokenizer_.encodes_to_self_[static_cast<size_t>(*id)]) {
-        ids_.push_back(*id);
-      } else {
-        tokenizer_.bpe_.Encode(piece, &scratch_, &ids_);
-      }
+      EncodePiece(piece);
       if (ids_.size() > options_.max_tokens) return TooManyTokens();
     }
     return ids_.size() > options_.max_tokens ? TooManyTokens() : OkStatus();
   }
 
+  /// Words repeat: the ids of a piece that stood earlier in the text are copied from there.
+  void EncodePiece(std::string_view piece) {
+    const uint64_t hash = HashBytes(piece);
+    if (recent_.empty() || piece.size() > kMaxRecentBytes) return EncodeNewPiece(piece, hash);
+    Recent& recent = recent_[hash & (recent_.size() - 1)];
+    if (recent.hash == hash && recent.piece == piece) {
+      for (size_t i = 0; i < recent.num_ids; ++i) ids_.push_back(ids_[recent.first_id + i]);
+      return;
+    }
+    const size_t first_id = ids_.size();
+    EncodeNewPiece(piece, hash);
+    recent = {hash, piece, first_id, ids_.size() - first_id};
+  }
+
+  void EncodeNewPiece(std::string_view piece, uint64_t hash) {
+    const TokenizerSpec& spec = tokenizer_.spec_;
+    // Most pieces are one token; then the merges need not be replayed.
+    const auto id = spec.byte_level_index.Find(spec.token_bytes, piece, hash);
+    if (id && tokenizer_.encodes_to_self_[static_cast<size_t>(*id)]) {
+      ids_.push_back(*id);
+    } else {
+      tokenizer_.bpe_.Encode(piece, &scratch_, &ids_);
+    }
+  }
+
   Status TooManyTokens() const {
     return ResourceExhausted("the text has more than " + std::to_string(options_.max_tokens) + " tokens");
   }
+
+  // Pieces seen lately, one a hash; 160 KB stay in a core's cache. Not worth filling for short texts.
+  static constexpr size_t kNumRecent = 4096, kMinBytesForRecent = 4096, kMaxRecentBytes = 64;
+  struct Recent {
+    uint64_t hash = 0;
+    std::string_view piece;  // in text_; empty = free, and no piece is empty
+    size_t first_id = 0;     // in ids_
+    size_t num_ids = 0;
+  };
 
   const Tokenizer& tokenizer_;
   std::string_view text_;
@@ -84,6 +119,7 @@ class Tokenizer::Encoder {
   std::vector<std::pair<size_t, size_t>> trusted_;
   std::vector<AddedTokenSet::Match> matches_;
   Bpe::Scratch scratch_;
+  std::vector<Recent> recent_;
   std::vector<int32_t> ids_;
 };
 
@@ -122,7 +158,8 @@ void Tokenizer::IndexAddedTokens() {
     flags_[static_cast<size_t>(token.id)] = token.special ? kAddedFlag | kSpecialFlag : kAddedFlag;
     added_by_pass_[token.normalized ? 1 : 0].Insert(token.content, token.id);
     const auto role = std::find(kTokenRoleText.begin(), kTokenRoleText.end(), token.content);
-    if (role != kTokenRoleText.end()) role_ids_[static_cast<size_t>(role - kTokenRoleText.begin())] = token.id;
+    if (role != kTokenRoleText.end())
+      role_ids_[static_cast<size_t>(role - kTokenRoleText.begin())] = token.id;
     if (NeverValidOutput(token.content)) never_valid_output_.push_back(token.id);
   }
   for (int32_t id = 0; id < vocab_size(); ++id) {
@@ -138,7 +175,8 @@ Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view utf8, const Enco
   return encoder.Run();
 }
 
-Result<std::vector<int32_t>> Tokenizer::EncodeRuns(std::span<const TextRun> runs, const EncodeOptions& options) const {
+Result<std::vector<int32_t>> Tokenizer::EncodeRuns(std::span<const TextRun> runs,
+                                                   const EncodeOptions& options) const {
   std::string text;
   for (const TextRun& run : runs) {
     if (run.text.size() > options.max_bytes - text.size()) {
@@ -167,7 +205,8 @@ std::string_view Tokenizer::TokenBytes(int32_t id) const {
 
 std::string Tokenizer::TokenString(int32_t id) const {
   const std::string_view bytes = TokenBytes(id);
-  const bool byte_level = id >= 0 && id < spec_.base_vocab_size && spec_.is_byte_level[static_cast<size_t>(id)];
+  const bool byte_level =
+      id >= 0 && id < spec_.base_vocab_size && spec_.is_byte_level[static_cast<size_t>(id)];
   return byte_level ? SymbolsFromBytes(bytes) : std::string(bytes);
 }
 

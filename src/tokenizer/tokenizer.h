@@ -23,7 +23,7 @@ struct EncodeOptions {
   /// Whether texts of added tokens (`<｜User｜>`, `<think>`, …) become those tokens. Only for text that nobody outside
   /// wrote; false encodes every character as ordinary text.
   bool added_tokens = false;
-  /// Longest text in bytes.
+  /// Longest text in bytes; never more than 2^31 - 1.
   size_t max_bytes = size_t{64} << 20;
   /// Largest number of ids (default: context length of the released model).
   size_t max_tokens = 1'048'576;
@@ -55,7 +55,8 @@ class Tokenizer {
   /// trusted runs; the rest is encoded as one text, so merges across the seams stay as the model was trained (spec:
   /// checkpoint.md §8.4 "Injection"). `options.added_tokens` is ignored. Errors as for Encode; offsets count from the
   /// begin of the first run.
-  Result<std::vector<int32_t>> EncodeRuns(std::span<const TextRun> runs, const EncodeOptions& options = {}) const;
+  Result<std::vector<int32_t>> EncodeRuns(std::span<const TextRun> runs,
+                                          const EncodeOptions& options = {}) const;
 
   /// Bytes of the ids put together; they may be invalid UTF-8 (Detokenizer repairs that). Ids without a token, such as
   /// padding rows of a model's vocabulary, add nothing.
@@ -92,7 +93,9 @@ class Tokenizer {
   class Encoder;
 
   explicit Tokenizer(TokenizerSpec spec);
-  uint8_t FlagsOf(int32_t id) const { return id >= 0 && id < vocab_size() ? flags_[static_cast<size_t>(id)] : uint8_t{0}; }
+  uint8_t FlagsOf(int32_t id) const {
+    return id >= 0 && id < vocab_size() ? flags_[static_cast<size_t>(id)] : uint8_t{0};
+  }
   void FindWholeTokens();
   void IndexAddedTokens();
 
@@ -102,7 +105,8 @@ class Tokenizer {
   std::vector<bool> encodes_to_self_;  // by id: whether BPE of the token's bytes gives just this token
   // Added tokens of the two passes: `normalized` false, then true (spec: checkpoint.md §8.4).
   std::array<AddedTokenSet, 2> added_by_pass_;
-  std::vector<std::pair<std::string, int32_t>> literal_ids_;  // sorted: tokens that TokenString gives literally
+  std::vector<std::pair<std::string, int32_t>>
+      literal_ids_;  // sorted: tokens that TokenString gives literally
   std::array<std::optional<int32_t>, kNumTokenRoles> role_ids_;
   std::vector<int32_t> never_valid_output_;
 };

@@ -20,7 +20,9 @@ std::string Field(std::string_view outer, std::string_view key) {
   return outer.empty() ? std::string(key) : std::string(outer) + "." + std::string(key);
 }
 
-std::string Item(std::string_view outer, size_t index) { return std::string(outer) + "[" + std::to_string(index) + "]"; }
+std::string Item(std::string_view outer, size_t index) {
+  return std::string(outer) + "[" + std::to_string(index) + "]";
+}
 
 /// An excerpt of foreign text for a message.
 std::string Quoted(std::string_view text) {
@@ -38,7 +40,8 @@ Result<const Value*> Member(const Value& parent, std::string_view outer, std::st
 }
 
 /// Checks that `value` is an object with no members but the `known` ones.
-Status CheckObject(const Value& value, std::string_view where, std::initializer_list<std::string_view> known) {
+Status CheckObject(const Value& value, std::string_view where,
+                   std::initializer_list<std::string_view> known) {
   if (!value.is_object()) return DataLoss("must be an object", std::string(where));
   for (const auto& [key, member] : value.AsObject()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
@@ -48,7 +51,8 @@ Status CheckObject(const Value& value, std::string_view where, std::initializer_
   return OkStatus();
 }
 
-Status CheckString(const Value& parent, std::string_view outer, std::string_view key, std::string_view expected) {
+Status CheckString(const Value& parent, std::string_view outer, std::string_view key,
+                   std::string_view expected) {
   DEEPINFER_ASSIGN_OR_RETURN(const Value* value, Member(parent, outer, key));
   if (value->is_string() && value->AsString() == expected) return OkStatus();
   return DataLoss("must be " + Quoted(expected), Field(outer, key));
@@ -77,7 +81,8 @@ Status CheckNull(const Value& parent, std::string_view outer, std::string_view k
 
 /// A ByteLevel step. As decoder and post-processor its options change no id and no byte, so any value will do there.
 Status CheckByteLevel(const Value& value, std::string_view where, bool options_matter) {
-  DEEPINFER_RETURN_IF_ERROR(CheckObject(value, where, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
+  DEEPINFER_RETURN_IF_ERROR(
+      CheckObject(value, where, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
   DEEPINFER_RETURN_IF_ERROR(CheckString(value, where, "type", "ByteLevel"));
   for (const auto& [key, member] : value.AsObject()) {
     if (key != "type" && !member.is_bool()) return DataLoss("must be true or false", Field(where, key));
@@ -162,10 +167,10 @@ Status CheckPipeline(const Value& root) {
 }
 
 Status CheckModelOptions(const Value& model) {
-  DEEPINFER_RETURN_IF_ERROR(CheckObject(
-      model, "model",
-      {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
-       "ignore_merges", "vocab", "merges"}));
+  DEEPINFER_RETURN_IF_ERROR(
+      CheckObject(model, "model",
+                  {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                   "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"}));
   DEEPINFER_RETURN_IF_ERROR(CheckString(model, "model", "type", "BPE"));
   DEEPINFER_RETURN_IF_ERROR(CheckNull(model, "model", "dropout"));
   DEEPINFER_RETURN_IF_ERROR(CheckNull(model, "model", "unk_token"));
@@ -185,7 +190,8 @@ Result<std::vector<const std::string*>> ReadVocab(const Value& model) {
   std::vector<const std::string*> strings(entries.size(), nullptr);
   for (const auto& [token, value] : entries) {
     uint64_t id = 0;
-    if (!value.GetUint64(&id)) return DataLoss("the id of " + Quoted(token) + " is no unsigned integer", where);
+    if (!value.GetUint64(&id))
+      return DataLoss("the id of " + Quoted(token) + " is no unsigned integer", where);
     if (id >= entries.size()) {
       return DataLoss("id " + std::to_string(id) + " of " + Quoted(token) + " is outside 0 to " +
                           std::to_string(entries.size() - 1) + ": the ids have a gap",
@@ -193,8 +199,9 @@ Result<std::vector<const std::string*>> ReadVocab(const Value& model) {
     }
     if (token.empty()) return DataLoss("id " + std::to_string(id) + " has an empty string", where);
     if (strings[id] != nullptr) {
-      return DataLoss("id " + std::to_string(id) + " is used by both " + Quoted(*strings[id]) + " and " + Quoted(token),
-                      where);
+      return DataLoss(
+          "id " + std::to_string(id) + " is used by both " + Quoted(*strings[id]) + " and " + Quoted(token),
+          where);
     }
     strings[id] = &token;
   }
@@ -214,7 +221,9 @@ Status BuildVocab(const std::vector<const std::string*>& strings, TokenizerSpec*
   for (int byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
     const auto id = spec->byte_level_index.Find(spec->token_bytes, std::string_view(&c, 1));
-    if (!id) return DataLoss("byte " + std::to_string(byte) + " has no token, so not every text could be encoded", "model.vocab");
+    if (!id)
+      return DataLoss("byte " + std::to_string(byte) + " has no token, so not every text could be encoded",
+                      "model.vocab");
     spec->byte_ids.push_back(*id);
   }
   return OkStatus();
@@ -225,7 +234,8 @@ std::optional<std::pair<std::string_view, std::string_view>> MergeHalves(const V
   if (value.is_string()) {
     const std::string_view text = value.AsString();
     const size_t space = text.find(' ');
-    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) return std::nullopt;
+    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos)
+      return std::nullopt;
     return std::pair(text.substr(0, space), text.substr(space + 1));
   }
   if (!value.is_array() || value.AsArray().size() != 2) return std::nullopt;
@@ -237,13 +247,15 @@ std::optional<std::pair<std::string_view, std::string_view>> MergeHalves(const V
 Result<Merge> ReadMerge(const Value& value, const std::string& where, const TokenizerSpec& spec) {
   const auto halves = MergeHalves(value);
   if (!halves) return DataLoss("must be two token strings", where);
-  const std::optional<std::string> left = BytesFromSymbols(halves->first), right = BytesFromSymbols(halves->second);
+  const std::optional<std::string> left = BytesFromSymbols(halves->first),
+                                   right = BytesFromSymbols(halves->second);
   const auto find = [&](const std::optional<std::string>& bytes) {
     return bytes ? spec.byte_level_index.Find(spec.token_bytes, *bytes) : std::nullopt;
   };
   const auto left_id = find(left), right_id = find(right);
   if (!left_id || !right_id) {
-    return DataLoss("the token " + Quoted(left_id ? halves->second : halves->first) + " is not in model.vocab", where);
+    return DataLoss(
+        "the token " + Quoted(left_id ? halves->second : halves->first) + " is not in model.vocab", where);
   }
   const auto result_id = find(*left + *right);
   if (!result_id) return DataLoss("the merged token is not in model.vocab", where);
@@ -256,7 +268,8 @@ Status BuildMerges(const Value& model, TokenizerSpec* spec) {
   if (!merges->is_array()) return DataLoss("must be a list", where);
   std::unordered_set<uint64_t> pairs;
   for (size_t rank = 0; rank < merges->AsArray().size(); ++rank) {
-    DEEPINFER_ASSIGN_OR_RETURN(const Merge merge, ReadMerge(merges->AsArray()[rank], Item(where, rank), *spec));
+    DEEPINFER_ASSIGN_OR_RETURN(const Merge merge,
+                               ReadMerge(merges->AsArray()[rank], Item(where, rank), *spec));
     const uint64_t pair = static_cast<uint64_t>(merge.left) << 32 | static_cast<uint32_t>(merge.right);
     if (!pairs.insert(pair).second) return DataLoss("the same pair has an earlier rule", Item(where, rank));
     spec->merges.push_back(merge);
@@ -265,8 +278,8 @@ Status BuildMerges(const Value& model, TokenizerSpec* spec) {
 }
 
 Result<AddedToken> ReadAddedToken(const Value& value, const std::string& where) {
-  DEEPINFER_RETURN_IF_ERROR(
-      CheckObject(value, where, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}));
+  DEEPINFER_RETURN_IF_ERROR(CheckObject(
+      value, where, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}));
   for (const std::string_view key : {"single_word", "lstrip", "rstrip"}) {
     DEEPINFER_RETURN_IF_ERROR(CheckFalse(value, where, key, /*optional=*/false));
   }
@@ -278,7 +291,8 @@ Result<AddedToken> ReadAddedToken(const Value& value, const std::string& where) 
     return DataLoss("must be a string that is not empty", Field(where, "content"));
   }
   if (content->AsString().size() > kMaxAddedTokenBytes) {
-    return ResourceExhausted("is longer than " + std::to_string(kMaxAddedTokenBytes) + " bytes", Field(where, "content"));
+    return ResourceExhausted("is longer than " + std::to_string(kMaxAddedTokenBytes) + " bytes",
+                             Field(where, "content"));
   }
   token.content = content->AsString();
   DEEPINFER_ASSIGN_OR_RETURN(const Value* id, Member(value, where, "id"));
@@ -304,7 +318,8 @@ Status PlaceAddedToken(const AddedToken& token, const std::string& where,
   if (known == vocab.end()) {
     spec->token_bytes.Append(token.content);
   } else if (spec->token_bytes[token.id] != token.content) {
-    return DataLoss("means other bytes as an entry of model.vocab than as literal text", Field(where, "content"));
+    return DataLoss("means other bytes as an entry of model.vocab than as literal text",
+                    Field(where, "content"));
   }
   if (!spec->added.empty() && token.id <= spec->added.back().id) {
     return DataLoss("ids must ascend", Field(where, "id"));
@@ -324,10 +339,12 @@ Status BuildAdded(const Value& root, const std::vector<const std::string*>& stri
   for (size_t i = 0; i < list->AsArray().size(); ++i) {
     const std::string item = Item(where, i);
     DEEPINFER_ASSIGN_OR_RETURN(const AddedToken token, ReadAddedToken(list->AsArray()[i], item));
-    if (!contents.insert(token.content).second) return DataLoss("stands twice in the list", Field(item, "content"));
+    if (!contents.insert(token.content).second)
+      return DataLoss("stands twice in the list", Field(item, "content"));
     total_bytes += token.content.size();
     if (total_bytes > kMaxAddedTotalBytes) {
-      return ResourceExhausted("the texts together exceed " + std::to_string(kMaxAddedTotalBytes) + " bytes", where);
+      return ResourceExhausted("the texts together exceed " + std::to_string(kMaxAddedTotalBytes) + " bytes",
+                               where);
     }
     DEEPINFER_RETURN_IF_ERROR(PlaceAddedToken(token, item, vocab, spec));
   }

@@ -33,8 +33,9 @@ void AppendDecomposed(char32_t c, std::u32string* out) {
     return;
   }
   const auto table = Decompositions();
-  const auto it = std::lower_bound(table.begin(), table.end(), c,
-                                   [](const Decomposition& d, char32_t value) { return d.code_point < value; });
+  const auto it = std::lower_bound(table.begin(), table.end(), c, [](const Decomposition& d, char32_t value) {
+    return d.code_point < value;
+  });
   if (it == table.end() || it->code_point != c) {
     out->push_back(c);
     return;
@@ -159,8 +160,8 @@ std::u32string CompatibilityDecompose(std::u32string_view text) {
 
 char32_t ToLower(char32_t c) {
   const auto pairs = LowerCasePairs();
-  const auto it =
-      std::lower_bound(pairs.begin(), pairs.end(), c, [](const CasePair& p, char32_t value) { return p.upper < value; });
+  const auto it = std::lower_bound(pairs.begin(), pairs.end(), c,
+                                   [](const CasePair& p, char32_t value) { return p.upper < value; });
   return it != pairs.end() && it->upper == c ? it->lower : c;
 }
 

@@ -42,12 +42,14 @@ class CharTable {
  public:
   static const CharTable& Get();
   /// `code_point` <= U+10FFFF.
-  uint8_t Info(char32_t code_point) const { return blocks_[block_of_[code_point >> 8] + (code_point & 0xFF)]; }
+  uint8_t Info(char32_t code_point) const {
+    return blocks_[block_of_[code_point >> 8] + (code_point & 0xFF)];
+  }
   CharClass Class(char32_t code_point) const { return static_cast<CharClass>(Info(code_point) & kClassMask); }
 
  private:
   CharTable();
-  std::u32string block_of_;    // code_point >> 8 -> offset of its block
+  std::u32string block_of_;  // code_point >> 8 -> offset of its block
   std::basic_string<uint8_t> blocks_;
 };
 

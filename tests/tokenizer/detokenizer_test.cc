@@ -1,9 +1,9 @@
 // Incremental decoding and its repairs (spec: checkpoint.md §8.5).
 #include "tokenizer/detokenizer.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "tokenizer/test_tokenizers.h"
 #include "tokenizer/unicode.h"

@@ -1,12 +1,13 @@
 // The compressed token map (spec: checkpoint.md §9.1).
 #include "tokenizer/engram_token_map.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "base/file.h"
 #include "base/sha256.h"
@@ -15,15 +16,16 @@
 namespace deepinfer {
 namespace {
 
-using ::testing::HasSubstr;
 using deepinfer::testing::DemoTokenizer;
 using deepinfer::testing::V3Tokenizer;
 using deepinfer::testing::V41Tokenizer;
+using ::testing::HasSubstr;
 
 std::string Bytes(std::span<const int32_t> ids) {
   std::string bytes;
   for (const int32_t id : ids) {
-    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(static_cast<uint32_t>(id) >> shift);
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes += static_cast<char>(static_cast<uint32_t>(id) >> shift);
   }
   return bytes;
 }
@@ -32,7 +34,8 @@ std::string Bytes(std::span<const int32_t> ids) {
 class TemporaryFile {
  public:
   explicit TemporaryFile(std::string_view content)
-      : path_(std::filesystem::temp_directory_path() / ("engram_token_map_test." + std::to_string(getpid()))) {
+      : path_(std::filesystem::temp_directory_path() /
+              ("engram_token_map_test." + std::to_string(getpid()))) {
     EXPECT_TRUE(WriteFileAtomic(path_, content).ok());
   }
   ~TemporaryFile() { std::filesystem::remove(path_); }
@@ -47,12 +50,13 @@ TEST(EngramTokenMapTest, GivesTheReleasedTable) {
   ASSERT_TRUE(map.ok()) << map.status().ToString();
   EXPECT_EQ(map->digest(), "c60a86322ec17b4142bfef3c57a8d81fb428550cdf487f88a4320cb59fe46481");
   EXPECT_EQ(map->num_classes(), 99092);
-  const std::pair<int, int> spots[] = {{0, 0},           {1, 1},           {2, 2},           {3, 3},
-                                       {100, 74},        {223, 174},       {270, 237},       {671, 237},
-                                       {76589, 48},      {19923, 15844},   {127999, 97811},  {128799, 98611},
-                                       {128803, 98615},  {129264, 99076},  {129279, 99091}};
+  const std::pair<int, int> spots[] = {{0, 0},          {1, 1},          {2, 2},          {3, 3},
+                                       {100, 74},       {223, 174},      {270, 237},      {671, 237},
+                                       {76589, 48},     {19923, 15844},  {127999, 97811}, {128799, 98611},
+                                       {128803, 98615}, {129264, 99076}, {129279, 99091}};
   for (const auto& [id, compressed] : spots) EXPECT_EQ(map->ids()[static_cast<size_t>(id)], compressed) << id;
-  for (size_t id = 128000; id < 129280; ++id) EXPECT_EQ(map->ids()[id], 97812 + static_cast<int32_t>(id) - 128000);
+  for (size_t id = 128000; id < 129280; ++id)
+    EXPECT_EQ(map->ids()[id], 97812 + static_cast<int32_t>(id) - 128000);
   const auto base = map->ids().first(128000);
   EXPECT_EQ(*std::max_element(base.begin(), base.end()), 97811);
   EXPECT_EQ(ToHex(Sha256Of(Bytes(base))), "a44a9e7328b760556106bce7c1002c9fa632bc2f5c8e054ad9ce3ff8f8bfa8db");
@@ -82,7 +86,7 @@ TEST(EngramTokenMapTest, Normalises) {
   EXPECT_EQ(NormalizeForEngram("  a\u00a0"), "a");
   EXPECT_EQ(NormalizeForEngram(" "), " ");
   EXPECT_EQ(NormalizeForEngram("\n\t"), " ");
-  EXPECT_EQ(NormalizeForEngram("\u00a0"), " ");        // a space after NFKC
+  EXPECT_EQ(NormalizeForEngram("\u00a0"), " ");  // a space after NFKC
   EXPECT_EQ(NormalizeForEngram("\u00a0\u00a0"), " ");
   EXPECT_EQ(NormalizeForEngram("\u0085"), "");
   EXPECT_EQ(NormalizeForEngram("\u0301"), "");

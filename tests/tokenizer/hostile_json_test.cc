@@ -8,22 +8,24 @@
 namespace deepinfer {
 namespace {
 
-using ::testing::HasSubstr;
 using deepinfer::testing::FieldOf;
 using deepinfer::testing::FromDocument;
 using deepinfer::testing::SmallDocument;
 using deepinfer::testing::V3Json;
 using json::Array, json::Object, json::Value;
+using ::testing::HasSubstr;
 
 void ExpectRefused(const Value& document, std::string_view where, std::string_view message) {
   const auto tokenizer = FromDocument(document);
   ASSERT_FALSE(tokenizer.ok()) << where << ": " << message;
   EXPECT_EQ(tokenizer.status().where(), where);
   EXPECT_THAT(tokenizer.status().message(), HasSubstr(message));
-  EXPECT_THAT(tokenizer.status().code(), ::testing::AnyOf(StatusCode::kDataLoss, StatusCode::kResourceExhausted));
+  EXPECT_THAT(tokenizer.status().code(),
+              ::testing::AnyOf(StatusCode::kDataLoss, StatusCode::kResourceExhausted));
 }
 
-void ExpectRefusedAfter(std::string_view path, Value value, std::string_view where, std::string_view message) {
+void ExpectRefusedAfter(std::string_view path, Value value, std::string_view where,
+                        std::string_view message) {
   Value document = SmallDocument();
   FieldOf(document, path) = std::move(value);
   ExpectRefused(document, where, message);
@@ -45,15 +47,18 @@ TEST(HostileTokenizerTest, OtherPipelinesAreRefused) {
   ExpectRefusedAfter("padding", Object{}, "padding", "must be null");
   ExpectRefusedAfter("surprise", 1, "surprise", "unknown field");
   ExpectRefusedAfter("normalizer", Object{{"type", "NFC"}}, "normalizer.type", "must be \"Sequence\"");
-  ExpectRefusedAfter("normalizer", Object{{"type", "Sequence"}, {"normalizers", Array{Object{{"type", "NFC"}}}}},
+  ExpectRefusedAfter("normalizer",
+                     Object{{"type", "Sequence"}, {"normalizers", Array{Object{{"type", "NFC"}}}}},
                      "normalizer.normalizers", "must be an empty list");
   ExpectRefusedAfter("normalizer", Array{}, "normalizer", "must be an object");
   ExpectRefusedAfter("pre_tokenizer", nullptr, "pre_tokenizer", "must be an object");
   ExpectRefusedAfter("pre_tokenizer.type", "ByteLevel", "pre_tokenizer.type", "must be \"Sequence\"");
-  ExpectRefusedAfter("pre_tokenizer.pretokenizers", Array{}, "pre_tokenizer.pretokenizers", "three Split steps");
+  ExpectRefusedAfter("pre_tokenizer.pretokenizers", Array{}, "pre_tokenizer.pretokenizers",
+                     "three Split steps");
   const std::string first = "pre_tokenizer.pretokenizers[0]";
   ExpectRefusedAfter(first + ".pattern.Regex", "\\p{N}", first + ".pattern.Regex", "must be the pattern");
-  ExpectRefusedAfter(first + ".pattern.Regex", "\\p{N}{1,2}", first + ".pattern.Regex", "must be the pattern");
+  ExpectRefusedAfter(first + ".pattern.Regex", "\\p{N}{1,2}", first + ".pattern.Regex",
+                     "must be the pattern");
   ExpectRefusedAfter(first + ".pattern", Object{{"String", "x"}}, first + ".pattern.String", "unknown field");
   ExpectRefusedAfter(first + ".behavior", "Removed", first + ".behavior", "must be \"Isolated\"");
   ExpectRefusedAfter(first + ".invert", true, first + ".invert", "must be false");
@@ -62,7 +67,8 @@ TEST(HostileTokenizerTest, OtherPipelinesAreRefused) {
   ExpectRefusedAfter(last + ".add_prefix_space", true, last + ".add_prefix_space", "must be false");
   ExpectRefusedAfter(last + ".use_regex", true, last + ".use_regex", "must be false");
   ExpectRefusedAfter(last + ".use_regex", "no", last + ".use_regex", "must be true or false");
-  ExpectRefusedAfter("post_processor", Object{{"type", "TemplateProcessing"}}, "post_processor.type", "must be \"ByteLevel\"");
+  ExpectRefusedAfter("post_processor", Object{{"type", "TemplateProcessing"}}, "post_processor.type",
+                     "must be \"ByteLevel\"");
   ExpectRefusedAfter("decoder", nullptr, "decoder", "must be an object");
   ExpectRefusedAfter("decoder.type", "Metaspace", "decoder.type", "must be \"ByteLevel\"");
 }
@@ -72,7 +78,8 @@ TEST(HostileTokenizerTest, OtherModelsAreRefused) {
   ExpectRefusedAfter("model.type", "Unigram", "model.type", "must be \"BPE\"");
   ExpectRefusedAfter("model.dropout", 0.1, "model.dropout", "must be null");
   ExpectRefusedAfter("model.unk_token", "<unk>", "model.unk_token", "must be null");
-  ExpectRefusedAfter("model.continuing_subword_prefix", "##", "model.continuing_subword_prefix", "must be null");
+  ExpectRefusedAfter("model.continuing_subword_prefix", "##", "model.continuing_subword_prefix",
+                     "must be null");
   ExpectRefusedAfter("model.end_of_word_suffix", "</w>", "model.end_of_word_suffix", "must be null");
   ExpectRefusedAfter("model.fuse_unk", true, "model.fuse_unk", "must be false");
   ExpectRefusedAfter("model.byte_fallback", true, "model.byte_fallback", "must be false");
@@ -106,7 +113,8 @@ TEST(HostileTokenizerTest, BrokenVocabulariesAreRefused) {
 TEST(HostileTokenizerTest, BrokenMergesAreRefused) {
   ExpectRefusedAfter("model.merges", Object{}, "model.merges", "must be a list");
   ExpectRefusedAfter("model.merges[1]", "a z", "model.merges[1]", "the merged token is not in model.vocab");
-  ExpectRefusedAfter("model.merges[1]", "a aaa", "model.merges[1]", "the token \"aaa\" is not in model.vocab");
+  ExpectRefusedAfter("model.merges[1]", "a aaa", "model.merges[1]",
+                     "the token \"aaa\" is not in model.vocab");
   ExpectRefusedAfter("model.merges[1]", "中 a", "model.merges[1]", "is not in model.vocab");
   ExpectRefusedAfter("model.merges[1]", "a a", "model.merges[1]", "the same pair has an earlier rule");
   ExpectRefusedAfter("model.merges[1]", "a", "model.merges[1]", "must be two token strings");
@@ -127,12 +135,16 @@ TEST(HostileTokenizerTest, BrokenAddedTokensAreRefused) {
   ExpectRefusedAfter("added_tokens[1].id", 258, "added_tokens[1].id", "must be 259, not 258");
   ExpectRefusedAfter("added_tokens[1].id", 261, "added_tokens[1].id", "must be 259, not 261");
   ExpectRefusedAfter("added_tokens[1].id", -1, "added_tokens[1].id", "must be an integer from 0");
-  ExpectRefusedAfter("added_tokens[1].id", int64_t{1} << 31, "added_tokens[1].id", "must be an integer from 0");
+  ExpectRefusedAfter("added_tokens[1].id", int64_t{1} << 31, "added_tokens[1].id",
+                     "must be an integer from 0");
   ExpectRefusedAfter("added_tokens[1].id", "259", "added_tokens[1].id", "must be an integer from 0");
   ExpectRefusedAfter("added_tokens[1].content", "<a>", "added_tokens[1].content", "stands twice");
-  ExpectRefusedAfter("added_tokens[1].content", "", "added_tokens[1].content", "must be a string that is not empty");
-  ExpectRefusedAfter("added_tokens[1].content", 5, "added_tokens[1].content", "must be a string that is not empty");
-  ExpectRefusedAfter("added_tokens[1].content", std::string(1025, 'x'), "added_tokens[1].content", "longer than 1024");
+  ExpectRefusedAfter("added_tokens[1].content", "", "added_tokens[1].content",
+                     "must be a string that is not empty");
+  ExpectRefusedAfter("added_tokens[1].content", 5, "added_tokens[1].content",
+                     "must be a string that is not empty");
+  ExpectRefusedAfter("added_tokens[1].content", std::string(1025, 'x'), "added_tokens[1].content",
+                     "longer than 1024");
   ExpectRefusedAfter("added_tokens[1].content", "aa", "added_tokens[1].id", "must be 256, not 259");
   ExpectRefusedAfter("added_tokens[1].lstrip", true, "added_tokens[1].lstrip", "must be false");
   ExpectRefusedAfter("added_tokens[1].single_word", true, "added_tokens[1].single_word", "must be false");
@@ -156,16 +168,17 @@ TEST(HostileTokenizerTest, MissingFieldsAreNamed) {
   }
   for (const char* field : {"type", "vocab", "merges"}) {
     Value document = SmallDocument();
-    std::erase_if(FieldOf(document, "model").AsObject(), [&](const auto& member) { return member.first == field; });
+    std::erase_if(FieldOf(document, "model").AsObject(),
+                  [&](const auto& member) { return member.first == field; });
     ExpectRefused(document, std::string("model.") + field, "the field is missing");
   }
 }
 
 TEST(HostileTokenizerTest, TextsThatAreNoDocumentAreRefused) {
   const std::string nested = std::string(100'000, '[') + std::string(100'000, ']');
-  for (const std::string& text : {std::string(), std::string("null"), std::string("[]"), std::string("{"),
-                                  std::string("\xFF\xFE"), nested, "{\"model\":" + nested + "}",
-                                  std::string("{\"version\":\"1.0\",\"version\":\"1.0\"}")}) {
+  for (const std::string& text :
+       {std::string(), std::string("null"), std::string("[]"), std::string("{"), std::string("\xFF\xFE"),
+        nested, "{\"model\":" + nested + "}", std::string("{\"version\":\"1.0\",\"version\":\"1.0\"}")}) {
     const auto tokenizer = Tokenizer::FromJson(text);
     EXPECT_FALSE(tokenizer.ok());
   }

@@ -1,9 +1,9 @@
 // The parts under the tokenizer: pre-tokenizer, BPE, byte symbols, Unicode.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <map>
 #include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tokenizer/bpe.h"
 #include "tokenizer/byte_symbols.h"
@@ -39,7 +39,7 @@ TEST(PieceScannerTest, CjkRunsAreTheirOwn) {
   EXPECT_THAT(Split("  日"), ElementsAre("  ", "日"));
   EXPECT_THAT(Split("龥龦"), ElementsAre("龥", "龦"));  // U+9FA5 is in the set, U+9FA6 is a letter outside
   EXPECT_THAT(Split("ア・イ"), ElementsAre("ア", "・", "イ"));  // punctuation within the zone
-  EXPECT_THAT(Split("・\n"), ElementsAre("・", "\n"));           // the line break is in another zone
+  EXPECT_THAT(Split("・\n"), ElementsAre("・", "\n"));          // the line break is in another zone
   EXPECT_THAT(Split("。\n"), ElementsAre("。\n"));
   EXPECT_THAT(Split("か\u3099"), ElementsAre("か\u3099"));
   // U+3040, U+3097 and U+3098 have no class: a lone one is a gap, before letters it is the optional first character.
@@ -135,7 +135,8 @@ TEST(ByteSymbolsTest, AreInverse) {
   EXPECT_EQ(BytesFromSymbols(SymbolsFromBytes(all)), all);
   EXPECT_EQ(SymbolsFromBytes(" \n\xAD"), "ĠĊŃ");
   EXPECT_EQ(BytesFromSymbols("Ġ"), " ");
-  EXPECT_EQ(BytesFromSymbols(" "), std::nullopt);       // bytes without a printable form do not stand for themselves
+  EXPECT_EQ(BytesFromSymbols(" "),
+            std::nullopt);  // bytes without a printable form do not stand for themselves
   EXPECT_EQ(BytesFromSymbols("中"), std::nullopt);
   EXPECT_EQ(BytesFromSymbols("\u0144"), std::nullopt);  // one after the last symbol, U+0143
 }
@@ -166,7 +167,7 @@ TEST(UnicodeTest, Classes) {
   EXPECT_EQ(table.Class(U'$'), CharClass::kSymbol);
   EXPECT_EQ(table.Class(U'_'), CharClass::kPunctuation);
   EXPECT_EQ(table.Class(0x85), CharClass::kSpace);
-  EXPECT_EQ(table.Class(0x180E), CharClass::kOther);   // no white space since Unicode 6.3
+  EXPECT_EQ(table.Class(0x180E), CharClass::kOther);  // no white space since Unicode 6.3
   EXPECT_EQ(table.Class(0x10FFFF), CharClass::kOther);
   EXPECT_EQ(table.Class(0x1FAE0), CharClass::kSymbol);  // new in Unicode 14
   EXPECT_EQ(table.Class(0x1FAE8), CharClass::kOther);   // new in Unicode 15

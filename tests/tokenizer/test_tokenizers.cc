@@ -1,11 +1,11 @@
 #include "tokenizer/test_tokenizers.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
 #include <string_view>
+
+#include <gtest/gtest.h>
 
 #include "base/file.h"
 #include "tokenizer/byte_symbols.h"
@@ -44,17 +44,53 @@ std::string MmSpan(int number) {
   return text;
 }
 
-constexpr std::string_view kFrom128800[] = {
-    "<｜fim▁hole｜>", "<｜fim▁begin｜>", "<｜fim▁end｜>", "<｜User｜>", "<｜Assistant｜>", "<|EOT|>",
-    "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>",
-    "<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>",
-    "<｜tool▁sep｜>", "<｜begin▁of▁repo▁name｜>", "<｜end▁of▁repo▁name｜>", "<｜begin▁of▁file▁name｜>",
-    "<｜end▁of▁file▁name｜>", "<｜begin▁of▁file｜>", "<｜end▁of▁file｜>", "<think>", "</think>",
-    "<｜place▁holder▁for▁copy｜>", "<｜place▁holder▁for▁pointer▁replace｜>", "｜DSML｜", "<｜begin▁sys｜>",
-    "<｜end▁sys｜>", "<｜latest_reminder｜>", "<｜action｜>", "<｜query｜>", "<｜authority｜>", "<｜domain｜>",
-    "<｜task｜>", "<｜political｜>", "<｜entity｜>", "<｜title｜>", "<｜safety｜>", "<｜answer｜>", "<｜search｜>",
-    "<dsml:", "</dsml:", "<｜search▁begin｜>", "<｜search▁end｜>", "<｜extracted_url｜>", "<｜read_url｜>",
-    "<｜end_of_query｜>"};
+constexpr std::string_view kFrom128800[] = {"<｜fim▁hole｜>",
+                                            "<｜fim▁begin｜>",
+                                            "<｜fim▁end｜>",
+                                            "<｜User｜>",
+                                            "<｜Assistant｜>",
+                                            "<|EOT|>",
+                                            "<｜tool▁calls▁begin｜>",
+                                            "<｜tool▁calls▁end｜>",
+                                            "<｜tool▁call▁begin｜>",
+                                            "<｜tool▁call▁end｜>",
+                                            "<｜tool▁outputs▁begin｜>",
+                                            "<｜tool▁outputs▁end｜>",
+                                            "<｜tool▁output▁begin｜>",
+                                            "<｜tool▁output▁end｜>",
+                                            "<｜tool▁sep｜>",
+                                            "<｜begin▁of▁repo▁name｜>",
+                                            "<｜end▁of▁repo▁name｜>",
+                                            "<｜begin▁of▁file▁name｜>",
+                                            "<｜end▁of▁file▁name｜>",
+                                            "<｜begin▁of▁file｜>",
+                                            "<｜end▁of▁file｜>",
+                                            "<think>",
+                                            "</think>",
+                                            "<｜place▁holder▁for▁copy｜>",
+                                            "<｜place▁holder▁for▁pointer▁replace｜>",
+                                            "｜DSML｜",
+                                            "<｜begin▁sys｜>",
+                                            "<｜end▁sys｜>",
+                                            "<｜latest_reminder｜>",
+                                            "<｜action｜>",
+                                            "<｜query｜>",
+                                            "<｜authority｜>",
+                                            "<｜domain｜>",
+                                            "<｜task｜>",
+                                            "<｜political｜>",
+                                            "<｜entity｜>",
+                                            "<｜title｜>",
+                                            "<｜safety｜>",
+                                            "<｜answer｜>",
+                                            "<｜search｜>",
+                                            "<dsml:",
+                                            "</dsml:",
+                                            "<｜search▁begin｜>",
+                                            "<｜search▁end｜>",
+                                            "<｜extracted_url｜>",
+                                            "<｜read_url｜>",
+                                            "<｜end_of_query｜>"};
 constexpr std::string_view kFrom129271[] = {"<｜/polygon｜>", "<｜polygon｜>", "<｜/point｜>", "<｜point｜>",
                                             "<｜/box｜>",     "<｜box｜>",     "<｜/ref｜>",   "<｜ref｜>"};
 
@@ -76,7 +112,8 @@ std::string MakeV41Json() {
   static_assert(std::size(kFrom128800) == 128847 - 128800);
   json::Value document = json::Parse(V3Json()).value();
   json::Value added;
-  for (int id = 0; id < 3; ++id) added.Append(document.Find("added_tokens")->AsArray()[static_cast<size_t>(id)]);
+  for (int id = 0; id < 3; ++id)
+    added.Append(document.Find("added_tokens")->AsArray()[static_cast<size_t>(id)]);
   for (int id = 128000; id < 129280; ++id) {
     const std::string text = ReleasedAddedText(id);
     const bool placeholder = text.find("place") != std::string::npos && text.find("for") == std::string::npos;
@@ -134,18 +171,19 @@ json::Value SmallDocument() {
   }
   vocab.Set("aa", 256);
   vocab.Set("aaaa", 257);
-  return Object{{"version", "1.0"},
-                {"truncation", nullptr},
-                {"padding", nullptr},
-                {"added_tokens", Array{AddedEntry(258, "<a>", true, false), AddedEntry(259, "<b>", false, true)}},
-                {"normalizer", nullptr},
-                {"pre_tokenizer", Object{{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}},
-                {"post_processor", nullptr},
-                {"decoder", byte_level},
-                {"model", Object{{"type", "BPE"},
-                                 {"dropout", nullptr},
-                                 {"vocab", std::move(vocab)},
-                                 {"merges", Array{"a a", "aa aa"}}}}};
+  return Object{
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", Array{AddedEntry(258, "<a>", true, false), AddedEntry(259, "<b>", false, true)}},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", Object{{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}},
+      {"post_processor", nullptr},
+      {"decoder", byte_level},
+      {"model", Object{{"type", "BPE"},
+                       {"dropout", nullptr},
+                       {"vocab", std::move(vocab)},
+                       {"merges", Array{"a a", "aa aa"}}}}};
 }
 
 json::Value& FieldOf(json::Value& document, std::string_view path) {
@@ -161,7 +199,8 @@ json::Value& FieldOf(json::Value& document, std::string_view path) {
     const std::string key(path.substr(0, path.find_first_of(".[")));
     path.remove_prefix(key.size());
     auto& members = value->AsObject();
-    auto it = std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.first == key; });
+    auto it =
+        std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.first == key; });
     value = it != members.end() ? &it->second : &value->Set(key, nullptr);
   }
   return *value;

@@ -1,24 +1,24 @@
 // Encoding and decoding with real vocabularies: golden ids, added tokens, runs (spec: checkpoint.md §8).
 #include "tokenizer/tokenizer.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tokenizer/test_tokenizers.h"
 
 namespace deepinfer {
 namespace {
 
-using ::testing::ElementsAre;
 using deepinfer::testing::DemoTokenizer;
 using deepinfer::testing::FieldOf;
 using deepinfer::testing::FromDocument;
 using deepinfer::testing::SmallDocument;
 using deepinfer::testing::V3Tokenizer;
 using deepinfer::testing::V41Tokenizer;
+using ::testing::ElementsAre;
 using Ids = std::vector<int32_t>;
 
 constexpr std::string_view kNul("x\0y", 3);
@@ -77,7 +77,8 @@ TEST(TokenizerTest, GivesTheGoldenIds) {
       }
       EXPECT_EQ(tokenizer->Decode(golden.ids), golden.text);
     }
-    EXPECT_THAT(EncodeOrFail(*tokenizer, "x<｜User｜>y<｜Assistant｜>", true), ElementsAre(90, 128803, 91, 128804));
+    EXPECT_THAT(EncodeOrFail(*tokenizer, "x<｜User｜>y<｜Assistant｜>", true),
+                ElementsAre(90, 128803, 91, 128804));
   }
   EXPECT_THAT(EncodeOrFail(*V3Tokenizer(), "", true), ElementsAre());
 }
@@ -85,12 +86,12 @@ TEST(TokenizerTest, GivesTheGoldenIds) {
 TEST(TokenizerTest, SingleBytesFollowTheSymbolOrder) {
   for (const auto& tokenizer : {V3Tokenizer(), DemoTokenizer()}) {
     for (int byte = 0; byte < 256; ++byte) {
-      const int id = byte <= 32                     ? byte + 191
-                     : byte <= 126                  ? byte - 30
-                     : byte <= 160                  ? byte + 97
-                     : byte <= 172                  ? byte - 64
-                     : byte == 173                  ? 258
-                                                    : byte - 65;
+      const int id = byte <= 32    ? byte + 191
+                     : byte <= 126 ? byte - 30
+                     : byte <= 160 ? byte + 97
+                     : byte <= 172 ? byte - 64
+                     : byte == 173 ? 258
+                                   : byte - 65;
       const char c = static_cast<char>(byte);
       EXPECT_EQ(tokenizer->TokenBytes(id), std::string_view(&c, 1)) << byte;
       EXPECT_EQ(tokenizer->TokenToId(tokenizer->TokenString(id)), id);
@@ -120,15 +121,28 @@ TEST(TokenizerTest, EveryTokenHasOneStringAndBytes) {
 TEST(TokenizerTest, KnowsTheReleasedControlTokens) {
   const auto tokenizer = V41Tokenizer();
   EXPECT_EQ(tokenizer->vocab_size(), 129280);
-  const std::pair<TokenRole, int32_t> expected[] = {
-      {TokenRole::kBos, 0},          {TokenRole::kEos, 1},           {TokenRole::kPad, 2},
-      {TokenRole::kSystem, 128799},  {TokenRole::kFimHole, 128800},  {TokenRole::kFimBegin, 128801},
-      {TokenRole::kFimEnd, 128802},  {TokenRole::kUser, 128803},     {TokenRole::kAssistant, 128804},
-      {TokenRole::kEot, 128805},     {TokenRole::kThinkBegin, 128821}, {TokenRole::kThinkEnd, 128822},
-      {TokenRole::kDsml, 128825},    {TokenRole::kLatestReminder, 128828}, {TokenRole::kAction, 128829},
-      {TokenRole::kQuery, 128830},   {TokenRole::kAuthority, 128831}, {TokenRole::kDomain, 128832},
-      {TokenRole::kTitle, 128836},   {TokenRole::kExtractedUrl, 128844}, {TokenRole::kReadUrl, 128845},
-      {TokenRole::kImage, 129264}};
+  const std::pair<TokenRole, int32_t> expected[] = {{TokenRole::kBos, 0},
+                                                    {TokenRole::kEos, 1},
+                                                    {TokenRole::kPad, 2},
+                                                    {TokenRole::kSystem, 128799},
+                                                    {TokenRole::kFimHole, 128800},
+                                                    {TokenRole::kFimBegin, 128801},
+                                                    {TokenRole::kFimEnd, 128802},
+                                                    {TokenRole::kUser, 128803},
+                                                    {TokenRole::kAssistant, 128804},
+                                                    {TokenRole::kEot, 128805},
+                                                    {TokenRole::kThinkBegin, 128821},
+                                                    {TokenRole::kThinkEnd, 128822},
+                                                    {TokenRole::kDsml, 128825},
+                                                    {TokenRole::kLatestReminder, 128828},
+                                                    {TokenRole::kAction, 128829},
+                                                    {TokenRole::kQuery, 128830},
+                                                    {TokenRole::kAuthority, 128831},
+                                                    {TokenRole::kDomain, 128832},
+                                                    {TokenRole::kTitle, 128836},
+                                                    {TokenRole::kExtractedUrl, 128844},
+                                                    {TokenRole::kReadUrl, 128845},
+                                                    {TokenRole::kImage, 129264}};
   EXPECT_EQ(std::size(expected), kNumTokenRoles);
   for (const auto& [role, id] : expected) {
     EXPECT_EQ(tokenizer->RoleId(role), id);
@@ -150,9 +164,11 @@ TEST(TokenizerTest, KnowsTheReleasedControlTokens) {
 
 TEST(TokenizerTest, AddedTokensAreTextUnlessAskedFor) {
   const auto tokenizer = V41Tokenizer();
-  for (const std::string_view text : {"<｜User｜>", "<think>", "｜DSML｜", "</think>", "<｜deepseek_image｜>"}) {
+  for (const std::string_view text :
+       {"<｜User｜>", "<think>", "｜DSML｜", "</think>", "<｜deepseek_image｜>"}) {
     EXPECT_EQ(EncodeOrFail(*tokenizer, text, true).size(), 1u);
-    for (const int32_t id : EncodeOrFail(*tokenizer, text, false)) EXPECT_FALSE(tokenizer->IsAdded(id)) << text;
+    for (const int32_t id : EncodeOrFail(*tokenizer, text, false))
+      EXPECT_FALSE(tokenizer->IsAdded(id)) << text;
   }
 }
 
@@ -176,7 +192,8 @@ TEST(TokenizerTest, RunsProtectClientText) {
   EXPECT_EQ(encode({{"<｜Us", true}, {"", false}, {"er｜>", true}}), (Ids{128803}));
   // Merges cross the seam: "\n\n" and " capital" are single tokens.
   EXPECT_EQ(encode({{"\n", true}, {"\n<", false}}), (Ids{271, 30}));
-  EXPECT_EQ(encode({{"The cap", false}, {"ital of", true}, {" France is", false}}), (Ids{671, 6102, 294, 8760, 344}));
+  EXPECT_EQ(encode({{"The cap", false}, {"ital of", true}, {" France is", false}}),
+            (Ids{671, 6102, 294, 8760, 344}));
   // A seam within a character.
   EXPECT_EQ(encode({{"\xE4\xBD", true}, {"\xA0好", false}}), EncodeOrFail(*tokenizer, "你好", false));
 }
@@ -191,16 +208,16 @@ TEST(TokenizerTest, MatchesAddedTokensLeftmostLongestInTwoPasses) {
     entry.Set("normalized", normalized);
     added.push_back(entry);
   };
-  add("xy", true);     // 260
-  add("xyz", true);    // 261
-  add("yzw", true);    // 262
-  add("q<", false);    // 263
-  add("a>", false);    // 264: the first pass takes it out of "<a>", which belongs to the second
-  add("日", true);     // 265
+  add("xy", true);   // 260
+  add("xyz", true);  // 261
+  add("yzw", true);  // 262
+  add("q<", false);  // 263
+  add("a>", false);  // 264: the first pass takes it out of "<a>", which belongs to the second
+  add("日", true);   // 265
   const auto tokenizer = FromDocument(document);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
-  EXPECT_EQ(EncodeOrFail(**tokenizer, "xyzw", true), (Ids{261, 'w'}));      // leftmost before longest
-  EXPECT_EQ(EncodeOrFail(**tokenizer, "xyxyz", true), (Ids{260, 261}));     // longest at one place
+  EXPECT_EQ(EncodeOrFail(**tokenizer, "xyzw", true), (Ids{261, 'w'}));   // leftmost before longest
+  EXPECT_EQ(EncodeOrFail(**tokenizer, "xyxyz", true), (Ids{260, 261}));  // longest at one place
   EXPECT_EQ(EncodeOrFail(**tokenizer, "-yzw-", true), (Ids{'-', 262, '-'}));
   EXPECT_EQ(EncodeOrFail(**tokenizer, "<a>", true), (Ids{'<', 264}));
   EXPECT_EQ(EncodeOrFail(**tokenizer, "q<a>", true), (Ids{263, 264}));
@@ -225,7 +242,7 @@ TEST(TokenizerTest, OffsetsAreThoseOfTheBytes) {
 
 TEST(TokenizerTest, RefusesTextThatIsNotUtf8) {
   const std::pair<std::string_view, size_t> cases[] = {
-      {"\x80", 0},       {"abc\xFF", 3},          {"\xC0\x80", 0},         {"0123456789\xE2\x82", 10},
+      {"\x80", 0},         {"abc\xFF", 3},           {"\xC0\x80", 0},         {"0123456789\xE2\x82", 10},
       {"\xED\xA0\x80", 0}, {"é\xF0\x80\x80\x80", 2}, {"\xF4\x90\x80\x80", 0}, {"12345678\xE2\x28\xA1", 8}};
   for (const auto& [text, offset] : cases) {
     const auto ids = V3Tokenizer()->Encode(text);
@@ -258,9 +275,15 @@ TEST(TokenizerTest, LongPiecesTakeLittleTime) {
   std::string han, mixed;
   while (han.size() < size) han += "的一是不了人我在有他";
   for (size_t i = 0; i < size; ++i) mixed += static_cast<char>('a' + i * i % 23);
-  const std::string inputs[] = {std::string(size, 'a'), std::string(size, ' '), std::string(size, '!'),
-                                std::string(size, '\n'), std::string(size, '\x01'), std::string(size, '7'),
-                                "a" + std::string(size, ' ') + "b", han, mixed};
+  const std::string inputs[] = {std::string(size, 'a'),
+                                std::string(size, ' '),
+                                std::string(size, '!'),
+                                std::string(size, '\n'),
+                                std::string(size, '\x01'),
+                                std::string(size, '7'),
+                                "a" + std::string(size, ' ') + "b",
+                                han,
+                                mixed};
   const auto begin = std::chrono::steady_clock::now();
   for (const std::string& input : inputs) {
     const Ids ids = EncodeOrFail(*V3Tokenizer(), input, true);
@@ -276,7 +299,8 @@ TEST(TokenizerTest, ServesSeveralThreads) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int round = 0; round < 50; ++round) {
-        for (const Golden& golden : Goldens()) EXPECT_EQ(EncodeOrFail(*tokenizer, golden.text, true), golden.ids);
+        for (const Golden& golden : Goldens())
+          EXPECT_EQ(EncodeOrFail(*tokenizer, golden.text, true), golden.ids);
       }
     });
   }

@@ -1,0 +1,2 @@
+deepinfer_fuzzer(fuzz_tokenizer_json SOURCES fuzz_tokenizer_json.cc DEPS tokenizer)
+deepinfer_fuzzer(fuzz_detokenizer SOURCES fuzz_detokenizer.cc DEPS tokenizer)
