@@ -1,0 +1,312 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/answer.h"
+#include "cli/batch_request.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/line_reader.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/result_file.h"
+#include "cli/self_test.h"
+
+namespace deepinfer::cli {
+namespace {
+
+constexpr std::string_view kFormat = "deepinfer batch 1";
+
+/// What one input line became.
+struct LineResult {
+  json::Value object;
+  bool failed = false;
+  bool interrupted = false;
+  int64_t prompt_tokens = 0, output_tokens = 0;
+};
+
+json::ParseLimits LineLimits() {
+  json::ParseLimits limits;
+  limits.max_bytes = kMaxLineBytes;
+  return limits;
+}
+
+LineResult Failed(json::Value id, const Status& status, int64_t line_number) {
+  LineResult result;
+  result.failed = true;
+  result.object.Set("id", std::move(id));
+  json::Value error = ErrorObject(status);
+  if (status.where().empty()) error.Set("where", fmt::format("line {}", line_number + 1));
+  result.object.Set("error", std::move(error));
+  return result;
+}
+
+LineResult OpenAiLine(const json::Value& line) {
+  LineResult result;
+  result.failed = true;
+  const json::Value* custom_id = line.Find("custom_id");
+  result.object.Set("id", nullptr);
+  result.object.Set("custom_id", custom_id != nullptr ? *custom_id : json::Value());
+  result.object.Set("response", nullptr);
+  result.object.Set("error", ErrorObject(Unavailable("OpenAI batch lines come with the recipe library, which this version does not have yet", "url")));
+  return result;
+}
+
+/// Answers the lines of one file, in order.
+class BatchRunner {
+ public:
+  BatchRunner(Engine& engine, BatchDefaults defaults) : engine_(engine), defaults_(std::move(defaults)) {}
+
+  /// `digest` makes the seed of a line that has none. An error ends the batch; what is wrong with the line is a LineResult.
+  Result<LineResult> Run(const Line& line, const Sha256Digest& digest, BatchMeter* meter);
+
+ private:
+  Result<Prompt> MakePrompt(BatchRequest& request) const;
+  Engine& engine_;
+  BatchDefaults defaults_;
+};
+
+Result<Prompt> BatchRunner::MakePrompt(BatchRequest& request) const {
+  if (request.messages) {
+    recipe::ChatOptions options;
+    options.thinking = request.thinking.value_or(options.thinking);
+    options.effort = request.effort.value_or(options.effort);
+    return ChatPrompt(engine_.tokenizer(), *request.messages, options);
+  }
+  if (request.prompt) return TextPrompt(engine_.tokenizer(), *request.prompt, request.special);
+  return Prompt{.ids = std::move(*request.prompt_ids), .chat = false, .thinking = false};
+}
+
+Result<LineResult> BatchRunner::Run(const Line& line, const Sha256Digest& digest, BatchMeter* meter) {
+  if (line.too_long) {
+    return Failed(nullptr, ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes)), line.number);
+  }
+  const Result<json::Value> value = json::Parse(line.text, LineLimits());
+  if (!value.ok()) return Failed(nullptr, value.status(), line.number);
+  if (!value->is_object()) return Failed(nullptr, InvalidArgument("a line must be an object"), line.number);
+  if (IsOpenAiBatchLine(*value)) return OpenAiLine(*value);
+  const Result<json::Value> id = LineId(*value);
+  if (!id.ok()) return Failed(nullptr, id.status(), line.number);
+  Result<BatchRequest> request = ParseBatchRequest(*value, defaults_);
+  if (!request.ok()) return Failed(*id, request.status(), line.number);
+  const Result<Prompt> prompt = MakePrompt(*request);
+  if (!prompt.ok()) return Failed(*id, prompt.status(), line.number);
+  const uint64_t seed = request->base.seed.value_or(LineSeed(digest, line.number));
+  int64_t tokens = 0;
+  const auto sink = [&](const recipe::AnswerParser::Delta&) { meter->Tick(++tokens); };
+  const Result<Answer> answer = RunAnswer(engine_, *prompt, request->base, seed, sink);
+  if (!answer.ok() && answer.status().code() == StatusCode::kCancelled) return answer.status();
+  if (!answer.ok()) return Failed(*id, answer.status(), line.number);
+  LineResult result;
+  result.interrupted = answer->interrupted();
+  result.object = AnswerToJson(*answer, {.id = *id, .prompt = &*prompt, .request = &request->base, .choices = request->has_n, .load_ms = {}});
+  result.prompt_tokens = static_cast<int64_t>(prompt->ids.size());
+  for (const Sample& sample : answer->samples) result.output_tokens += static_cast<int64_t>(sample.result.output_ids.size());
+  return result;
+}
+
+/// A batch from its options to its end.
+class Batch {
+ public:
+  explicit Batch(const Arguments& args) : args_(args) {}
+  Result<int> Run();
+
+ private:
+  Status ReadOptions();
+  Result<json::Value> Identity() const;
+  std::string OptionOrVariable(std::string_view option, const char* variable) const;
+  Result<LineReader> OpenInput() const;
+  Status SkipFinished(ResultFile& out, LineReader& in);
+  Status AnswerLines(Engine& engine, ResultFile& out, LineReader& in, BatchMeter& meter);
+  bool from_stream() const { return input_ == "-"; }
+
+  const Arguments& args_;
+  std::string model_dir_, input_, output_;
+  InputScan scan_;
+  int64_t finished_ = 0;  // lines that an earlier run answered
+  bool any_failed_ = false;
+};
+
+Status Batch::ReadOptions() {
+  const ModelAndOperand split = SplitPositionals(args_);
+  if (split.operand.empty()) return InvalidArgument("an input file is needed").WithHint("deepinfer batch IN.jsonl -o OUT.jsonl");
+  input_ = split.operand;
+  output_ = args_.Text("--output");
+  if (output_.empty()) return InvalidArgument("an output is needed", "--output").WithHint("-o OUT.jsonl, or -o - for standard output");
+  if (args_.Has("--resume") && args_.Has("--overwrite")) return InvalidArgument("--resume and --overwrite exclude each other", "--overwrite");
+  if (args_.Has("--resume") && (from_stream() || output_ == "-")) {
+    return InvalidArgument("only a file as input and a file as output can be resumed", "--resume");
+  }
+  DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args_));
+  DEEPINFER_RETURN_IF_ERROR(ReadPromptOptions(args_).status());
+  DEEPINFER_ASSIGN_OR_RETURN(model_dir_, FindModel(split.model));
+  if (from_stream()) return OkStatus();
+  DEEPINFER_ASSIGN_OR_RETURN(scan_, ScanInput(input_));
+  return OkStatus();
+}
+
+std::string Batch::OptionOrVariable(std::string_view option, const char* variable) const {
+  const char* value = std::getenv(variable);
+  return args_.Text(option, value != nullptr ? value : "");
+}
+
+// Everything that results are made from: a run with another value would continue the file with different answers.
+Result<json::Value> Batch::Identity() const {
+  json::Value out;
+  out.Set("format", kFormat);
+  out.Set("input_sha256", ToHex(scan_.digest));
+  DEEPINFER_ASSIGN_OR_RETURN(const std::shared_ptr<Checkpoint> checkpoint, Checkpoint::Open(model_dir_));
+  out.Set("model_digest", ToHex(checkpoint->digest()));
+  out.Set("kernel_target", ChosenTarget(args_));
+  for (const OptionGroup& group : {SamplingOptions(), PromptOptions()}) {
+    for (const OptionSpec& option : group.options) {
+      if (!args_.Has(option.name)) continue;
+      json::Array values;
+      for (const std::string& value : args_.All(option.name)) values.emplace_back(value);
+      out.Set(option.name, std::move(values));
+    }
+  }
+  out.Set("--prefill", OptionOrVariable("--prefill", "DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE"));
+  out.Set("--keep-tokens", OptionOrVariable("--keep-tokens", "DEEPINFER_YOCO_PREFILL_KEEP_TOKENS"));
+  return out;
+}
+
+Result<LineReader> Batch::OpenInput() const {
+  if (from_stream()) return LineReader(FileDescriptor(::dup(STDIN_FILENO)), "standard input", kMaxLineBytes);
+  uint64_t size = 0;
+  DEEPINFER_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegularFile(input_, &size));
+  return LineReader(std::move(fd), input_, kMaxLineBytes);
+}
+
+// The line's id as results carry it; null for lines that have none or are unsound.
+json::Value ExpectedId(const Line& line) {
+  if (line.too_long) return nullptr;
+  const Result<json::Value> value = json::Parse(line.text, LineLimits());
+  if (!value.ok() || !value->is_object() || IsOpenAiBatchLine(*value)) return nullptr;
+  Result<json::Value> id = LineId(*value);
+  return id.ok() ? *std::move(id) : json::Value();
+}
+
+// Reads on to the next line that is not blank. False at the end.
+Result<bool> NextLine(LineReader& in, Line* line) {
+  do {
+    DEEPINFER_ASSIGN_OR_RETURN(const bool more, in.Next(line));
+    if (!more) return false;
+  } while (!line->too_long && IsBlank(line->text));
+  return true;
+}
+
+// Pairs the whole lines of OUT with lines of IN, and cuts what follows the last sound one when it is the end of the file.
+Status Batch::SkipFinished(ResultFile& out, LineReader& in) {
+  if (out.is_stream() || out.size() == 0) return OkStatus();
+  uint64_t size = 0;
+  DEEPINFER_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegularFile(out.path(), &size));
+  LineReader results(std::move(fd), out.path(), SIZE_MAX);
+  json::ParseLimits unlimited;
+  unlimited.max_bytes = SIZE_MAX;
+  uint64_t sound_bytes = 0;
+  Line result, line;
+  for (;;) {
+    DEEPINFER_ASSIGN_OR_RETURN(const bool more, results.Next(&result));
+    if (!more) break;
+    const Result<json::Value> object = json::Parse(result.text, unlimited);
+    const std::string where = fmt::format("{}, line {}", out.path(), result.number + 1);
+    if (!result.ended || !object.ok() || !object->is_object() || object->Find("id") == nullptr) {
+      if (sound_bytes + result.text.size() + 1 < out.size()) {
+        return DataLoss("a line that is no result, with others behind it", where).WithHint("--overwrite to start again");
+      }
+      LogInfo(fmt::format("{}: a cut last line is repaired", out.path()));
+      break;
+    }
+    DEEPINFER_ASSIGN_OR_RETURN(const bool has_line, NextLine(in, &line));
+    if (!has_line || json::Serialize(ExpectedId(line)) != json::Serialize(*object->Find("id"))) {
+      return DataLoss("the result does not belong to the input's line", where).WithHint("--overwrite to start again");
+    }
+    any_failed_ = any_failed_ || (object->Find("error") != nullptr && !object->Find("error")->is_null());
+    sound_bytes += result.text.size() + 1;
+    ++finished_;
+  }
+  if (sound_bytes < out.size()) DEEPINFER_RETURN_IF_ERROR(out.CutTo(sound_bytes));
+  LogInfo(fmt::format("{}: resumed after {} of {} lines", out.path(), finished_, scan_.num_lines));
+  return OkStatus();
+}
+
+Status Batch::AnswerLines(Engine& engine, ResultFile& out, LineReader& in, BatchMeter& meter) {
+  DEEPINFER_ASSIGN_OR_RETURN(BaseRequest base, MakeBaseRequest(engine, args_));
+  DEEPINFER_ASSIGN_OR_RETURN(PromptSettings prompt, ReadPromptOptions(args_));
+  BatchRunner runner(engine, {.base = std::move(base), .has_n = args_.Has("--n"), .prompt = std::move(prompt),
+                              .vocab_size = engine.config().vocab_size});
+  // A stream's digest is not known before its end: a chain over the lines so far takes its place.
+  Sha256Digest digest = scan_.digest;
+  Line line;
+  for (;;) {
+    if (Interrupted()) return Cancelled();
+    DEEPINFER_ASSIGN_OR_RETURN(const bool more, NextLine(in, &line));
+    if (!more) return OkStatus();
+    if (from_stream()) digest = Sha256Of(std::string(digest.begin(), digest.end()) + line.text);
+    DEEPINFER_ASSIGN_OR_RETURN(const LineResult result, runner.Run(line, digest, &meter));
+    if (result.interrupted) return Cancelled();
+    DEEPINFER_RETURN_IF_ERROR(out.Append(json::Serialize(result.object)));
+    any_failed_ = any_failed_ || result.failed;
+    meter.Add(result.prompt_tokens, result.output_tokens);
+  }
+}
+
+Result<int> Batch::Run() {
+  DEEPINFER_RETURN_IF_ERROR(ReadOptions());
+  DEEPINFER_ASSIGN_OR_RETURN(const json::Value identity, Identity());
+  const auto mode = args_.Has("--overwrite") ? ResultFile::Mode::kOverwrite : ResultFile::Mode::kResume;
+  DEEPINFER_ASSIGN_OR_RETURN(ResultFile out, ResultFile::Open(output_, input_, identity, !from_stream(), mode));
+  DEEPINFER_ASSIGN_OR_RETURN(LineReader in, OpenInput());
+  DEEPINFER_RETURN_IF_ERROR(SkipFinished(out, in));
+  DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args_));
+  DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir_, args_));
+  BatchMeter meter(finished_, scan_.num_lines);
+  const Status status = AnswerLines(*engine, out, in, meter);
+  meter.Clear();
+  const Status durable = out.Finish();
+  if (!status.ok() && status.code() != StatusCode::kCancelled) return status;
+  DEEPINFER_RETURN_IF_ERROR(durable);
+  LogInfo(fmt::format("{}: {}{}", output_, meter.Summary(), status.ok() ? "" : "; interrupted, the same command goes on"));
+  if (!status.ok()) return status;
+  return any_failed_ ? 1 : 0;
+}
+
+Result<int> RunBatch(const Arguments& args) { return Batch(args).Run(); }
+
+}  // namespace
+
+Command BatchCommand() {
+  CommandSpec spec;
+  spec.name = "batch";
+  spec.summary = "answers a file of requests";
+  spec.positionals = {ModelPositional(),
+                      {.name = "IN.jsonl", .kind = ValueKind::kFile, .help = "one request a line; - reads standard input", .required = true}};
+  spec.max_positionals = 2;
+  spec.description =
+      "A line holds an id and one of: messages (a conversation), prompt (a text as it is; \"special\":true recognises special tokens) or "
+      "prompt_ids; besides, any sampling option with underscores, and thinking, effort, prefill, seed. A result is the object of "
+      "generate --json without timing, in the order of the input; a bad line gives {\"id\",\"error\"} and exit code 1 at the end. "
+      "When the output exists and comes from the same input and options, the run continues behind its last whole line. OUT.resume "
+      "beside it says what it comes from.";
+  spec.example = "deepinfer batch in.jsonl -o out.jsonl --max-tokens 200";
+  spec.example_note = "in.jsonl: {\"id\":1,\"messages\":[{\"role\":\"user\",\"content\":\"What is 17 + 10?\"}]}";
+  spec.see_also = {"generate", "score"};
+  OptionGroup files{.title = "Files", .options = {}};
+  files.options.push_back({.name = "--output", .short_name = "-o", .kind = ValueKind::kFile, .value = "OUT.jsonl",
+                           .help = "where the results go; - is standard output"});
+  files.options.push_back({.name = "--resume", .kind = ValueKind::kFlag, .help = "continues an interrupted run (the default when OUT exists and belongs to the input)"});
+  files.options.push_back({.name = "--overwrite", .kind = ValueKind::kFlag, .help = "starts again, whatever OUT holds"});
+  OptionGroup prompt = PromptOptions();
+  std::erase_if(prompt.options, [](const OptionSpec& option) { return option.name == "--system"; });
+  prompt.title = "Prompt of lines with messages";
+  spec.groups = {std::move(files), std::move(prompt), SamplingOptions(), ModelOptions(), OutputOptions()};
+  return {.spec = std::move(spec), .run = RunBatch};
+}
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,92 @@
+#include "cli/command.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "cli/documents.h"
+#include "cli/output.h"
+#include "cli/suggest.h"
+#include "cli/version.h"
+
+namespace deepinfer::cli {
+namespace {
+
+// Whether an option is there, before the table of any command is known.
+bool Mentions(const std::vector<std::string>& args, std::string_view option) {
+  const auto end = std::find(args.begin(), args.end(), "--");
+  return std::find(args.begin(), end, option) != end;
+}
+
+int PrintText(const std::string& text) {
+  const Status status = WriteStdout(text);
+  return status.ok() ? 0 : ReportError(status, false);
+}
+
+int RunWithoutCommand(const std::vector<std::string>& args) {
+  if (Mentions(args, "--version")) {
+    if (!Mentions(args, "--json")) return PrintText(VersionText() + "\n");
+    const Status status = WriteJsonLine(VersionObject());
+    return status.ok() ? 0 : ReportError(status, true);
+  }
+  if (Mentions(args, "--help") || Mentions(args, "-h") || (!args.empty() && args.front() == "help")) {
+    return PrintText(OverviewHelp(AllSpecs()));
+  }
+  if (args.empty()) {
+    return ReportError(InvalidArgument("a command is needed").WithHint("deepinfer --help"), false);
+  }
+  return -1;
+}
+
+int ReportUnknownCommand(const std::string& name, bool as_json) {
+  std::vector<std::string> names;
+  for (const CommandSpec& spec : AllSpecs()) names.push_back(spec.name);
+  const bool is_option = name.starts_with("-");
+  const std::string nearest = is_option ? std::string() : Nearest(name, names);
+  Status status = InvalidArgument(fmt::format("unknown {} {}", is_option ? "option" : "command", name));
+  return ReportError(std::move(status).WithHint("deepinfer " + (nearest.empty() ? "--help" : nearest)), as_json);
+}
+
+}  // namespace
+
+std::vector<Command> AllCommands() {
+  return {GenerateCommand(),   ChatCommand(), BatchCommand(),   ScoreCommand(),  TokenizeCommand(),
+          DetokenizeCommand(), PlanCommand(), InspectCommand(), DoctorCommand(), CompletionCommand(),
+          ManCommand()};
+}
+
+std::vector<CommandSpec> AllSpecs() {
+  std::vector<CommandSpec> specs;
+  for (Command& command : AllCommands()) specs.push_back(std::move(command.spec));
+  return specs;
+}
+
+ModelAndOperand SplitPositionals(const Arguments& args) {
+  const std::vector<std::string>& words = args.positionals();
+  if (words.empty()) return {};
+  if (words.size() == 1) return {.model = {}, .operand = words[0]};
+  return {.model = words[0], .operand = words[1]};
+}
+
+int RunCommandLine(const std::vector<std::string>& args) {
+  const bool as_json = Mentions(args, "--json");
+  const std::vector<Command> commands = AllCommands();
+  const auto command = args.empty() ? commands.end() : std::find_if(commands.begin(), commands.end(), [&](const Command& one) {
+    return one.spec.name == args.front();
+  });
+  if (command == commands.end()) {
+    const int code = RunWithoutCommand(args);
+    return code >= 0 ? code : ReportUnknownCommand(args.front(), as_json);
+  }
+  const std::vector<std::string> rest(args.begin() + 1, args.end());
+  if (Mentions(rest, "--help") || Mentions(rest, "-h")) return PrintText(CommandHelp(command->spec));
+  const Result<Arguments> parsed = ParseArguments(command->spec, rest);
+  if (!parsed.ok()) return ReportError(parsed.status(), as_json);
+  if (parsed->Has("--quiet")) SetLogLevel(LogLevel::kQuiet);
+  if (parsed->Has("--verbose")) SetLogLevel(LogLevel::kVerbose);
+  const Result<int> code = command->run(*parsed);
+  return code.ok() ? *code : ReportError(code.status(), as_json);
+}
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,64 @@
+// Options that many commands share, and what they mean to the engine (spec: cli.md §1).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "cli/arguments.h"
+#include "cli/option_spec.h"
+#include "engine/engine.h"
+
+namespace deepinfer::cli {
+
+/// --device, --threads, --cpu-target, --prefill, --keep-tokens, --self-test. `with_prefill` false leaves the prefill options out.
+OptionGroup ModelOptions(bool with_prefill = true);
+/// Every sampling option, --seed included.
+OptionGroup SamplingOptions();
+/// --thinking, --effort, --system.
+OptionGroup PromptOptions();
+/// --json, --quiet, --verbose. `with_json` false for commands without a JSON form.
+OptionGroup OutputOptions(bool with_json = true);
+PositionalSpec ModelPositional();
+
+/// The checkpoint folder: `positional`, else DEEPINFER_MODEL, else the demo model beside the build tree or under the installed
+/// share folder. Errors: kNotFound.
+Result<std::string> FindModel(std::string_view positional);
+
+/// Loads the model with the options of ModelOptions and a progress line. Says on standard error which device runs it and why.
+/// Errors: those of Engine::Load; kInvalidArgument for an option.
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model_dir, const Arguments& args);
+
+/// Sampling of a request before any line of a file adds to it: defaults of the checkpoint, then the options. `seed` is set only
+/// when --seed was given. Errors: kInvalidArgument.
+struct BaseRequest {
+  GenerationRequest request;  // without prompt
+  std::optional<uint64_t> seed;
+  int64_t n = 1;
+};
+Result<BaseRequest> MakeBaseRequest(const Engine& engine, const Arguments& args);
+
+/// Half of the sampling options need no model: they are checked before anything is loaded. Errors: kInvalidArgument.
+Status CheckSamplingOptions(const Arguments& args);
+
+/// --thinking and --effort on top of `options`. Errors: kInvalidArgument.
+struct PromptSettings {
+  std::string system;
+  std::optional<bool> thinking;
+  std::optional<int> effort;
+};
+Result<PromptSettings> ReadPromptOptions(const Arguments& args);
+
+/// A seed from the system's random numbers, small enough for every JSON reader (53 bits).
+uint64_t RandomSeed();
+
+/// Largest `n`, `logprobs` and stop lists that a request may ask for.
+inline constexpr int64_t kMaxSamples = 128;
+inline constexpr int64_t kMaxLogprobs = 1000;
+inline constexpr int64_t kMaxThreads = 4096;
+/// Output tokens when neither the request nor generation_config.json says: the whole context at most.
+inline constexpr int64_t kDefaultMaxTokens = 1024;
+
+}  // namespace deepinfer::cli

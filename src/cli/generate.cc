@@ -1,0 +1,204 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/line_reader.h"
+#include "cli/output.h"
+#include "cli/self_test.h"
+
+namespace deepinfer::cli {
+namespace {
+
+constexpr size_t kMaxInputBytes = size_t{64} << 20;
+
+/// Where the prompt comes from; exactly one kind.
+struct PromptSource {
+  std::string model;
+  std::string text;  // the positional
+};
+
+Result<PromptSource> FindSource(const Arguments& args) {
+  const bool messages = args.Has("--messages"), ids = args.Has("--ids");
+  if (messages && ids) return InvalidArgument("--messages and --ids exclude each other", "--ids");
+  if (args.Has("--raw") && (messages || ids)) return InvalidArgument("--raw belongs to a text", "--raw");
+  if (!messages && !ids) {
+    if (args.positionals().empty()) return InvalidArgument("a text is needed").WithHint("deepinfer generate \"Tell me a story.\"");
+    ModelAndOperand split = SplitPositionals(args);
+    return PromptSource{.model = std::move(split.model), .text = std::move(split.operand)};
+  }
+  if (args.positionals().size() > 1) {
+    return InvalidArgument(fmt::format("{} takes the place of the text", messages ? "--messages" : "--ids"), args.positionals().back());
+  }
+  return PromptSource{.model = args.positionals().empty() ? std::string() : args.positionals().front(), .text = {}};
+}
+
+// A request body's sampling fields are options here; those that only concern a server are left aside.
+Status RefuseOtherFields(const recipe::Conversation& conversation, const std::string& path) {
+  for (const std::string& field : conversation.other_fields) {
+    if (field == "model" || field == "stream" || field == "user" || field == "stream_options") continue;
+    std::string option = "--" + field;
+    std::replace(option.begin(), option.end(), '_', '-');
+    return InvalidArgument(fmt::format("the field {} of a request body is not read here", field), path)
+        .WithHint(fmt::format("the option that belongs to it ({} where there is one), without the field", option));
+  }
+  return OkStatus();
+}
+
+Result<Prompt> ConversationPrompt(const Engine& engine, const Arguments& args, const PromptSource& source) {
+  DEEPINFER_ASSIGN_OR_RETURN(const PromptSettings settings, ReadPromptOptions(args));
+  recipe::Conversation conversation;
+  if (args.Has("--messages")) {
+    const std::string path = args.Text("--messages");
+    DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadTextInput(path, kMaxInputBytes));
+    Result<json::Value> value = json::Parse(text);
+    if (!value.ok()) return std::move(value).status().Within(path);
+    Result<recipe::Conversation> parsed = recipe::ParseConversation(*value);
+    if (!parsed.ok()) return Status(StatusCode::kDataLoss, parsed.status().message(), parsed.status().where()).Within(path);
+    conversation = *std::move(parsed);
+    DEEPINFER_RETURN_IF_ERROR(RefuseOtherFields(conversation, path));
+  } else {
+    conversation.messages.push_back({.role = recipe::Role::kUser, .content = source.text, .reasoning = {}});
+  }
+  if (!settings.system.empty()) {
+    conversation.messages.insert(conversation.messages.begin(), {.role = recipe::Role::kSystem, .content = settings.system, .reasoning = {}});
+  }
+  recipe::ChatOptions options;
+  options.thinking = settings.thinking.value_or(conversation.thinking.value_or(options.thinking));
+  options.effort = settings.effort.value_or(conversation.effort.value_or(options.effort));
+  return ChatPrompt(engine.tokenizer(), conversation.messages, options);
+}
+
+Result<Prompt> MakePrompt(const Engine& engine, const Arguments& args, PromptSource source) {
+  if (args.Has("--ids")) {
+    DEEPINFER_ASSIGN_OR_RETURN(std::vector<int32_t> ids, ParseIds(args.Text("--ids"), "--ids"));
+    return Prompt{.ids = std::move(ids), .chat = false, .thinking = false};
+  }
+  if (!args.Has("--messages") && source.text == "-") {
+    DEEPINFER_ASSIGN_OR_RETURN(source.text, ReadTextInput("-", kMaxInputBytes));
+  }
+  if (args.Has("--raw")) return TextPrompt(engine.tokenizer(), source.text, /*special=*/true);
+  return ConversationPrompt(engine, args, source);
+}
+
+/// Writes an answer for people while it arrives: reasoning dimmed on a terminal, left out on a pipe unless it is asked for.
+class AnswerPrinter {
+ public:
+  explicit AnswerPrinter(bool show_thinking) : show_reasoning_(show_thinking || StdoutIsTerminal()) {}
+
+  void Push(const recipe::AnswerParser::Delta& delta) {
+    if (show_reasoning_ && !delta.reasoning.empty()) {
+      Write(std::string(DimOn()) + Safe(delta.reasoning) + std::string(DimOff()));
+      reasoning_ = true;
+    }
+    if (delta.content.empty()) return;
+    if (reasoning_) Write("\n\n");
+    reasoning_ = false;
+    Write(Safe(delta.content));
+  }
+  /// Ends the answer with a line end.
+  Status Finish() {
+    if (!last_was_newline_) Write("\n");
+    reasoning_ = false;
+    last_was_newline_ = false;
+    return status_;
+  }
+
+ private:
+  std::string Safe(std::string_view text) const { return StdoutIsTerminal() ? Printable(text) : std::string(text); }
+  void Write(std::string_view text) {
+    if (status_.ok()) status_ = WriteStdout(text);
+    last_was_newline_ = text.ends_with('\n');
+  }
+
+  bool show_reasoning_;
+  bool reasoning_ = false;
+  bool last_was_newline_ = false;
+  Status status_;
+};
+
+Result<Answer> RunForPeople(Engine& engine, const Prompt& prompt, BaseRequest request, uint64_t seed, bool show_thinking) {
+  Answer all;
+  all.seed = seed;
+  const int64_t n = request.n;
+  AnswerPrinter printer(show_thinking);
+  Status written;
+  const auto sink = [&](const recipe::AnswerParser::Delta& delta) { printer.Push(delta); };
+  if (n == 1) {
+    DEEPINFER_ASSIGN_OR_RETURN(all, RunAnswer(engine, prompt, request, seed, sink));
+    DEEPINFER_RETURN_IF_ERROR(printer.Finish());
+    return all;
+  }
+  // Samples are the streams of one seed; to put a heading between them they are kept and printed one by one.
+  DEEPINFER_ASSIGN_OR_RETURN(all, RunAnswer(engine, prompt, request, seed, nullptr));
+  for (size_t i = 0; i < all.samples.size(); ++i) {
+    DEEPINFER_RETURN_IF_ERROR(WriteStdout(fmt::format("[{} of {}]\n", i + 1, n)));
+    printer.Push({.reasoning = all.samples[i].reasoning, .content = all.samples[i].text});
+    DEEPINFER_RETURN_IF_ERROR(printer.Finish());
+  }
+  return all;
+}
+
+void LogSpeed(const Answer& answer, const Prompt& prompt) {
+  double prefill_ms = 0, decode_ms = 0;
+  size_t tokens = 0;
+  for (const Sample& sample : answer.samples) {
+    prefill_ms += sample.result.prefill_ms;
+    decode_ms += sample.result.decode_ms;
+    tokens += sample.result.output_ids.size();
+  }
+  LogVerbose(fmt::format("{} prompt tokens in {:.0f} ms, {} output tokens in {:.0f} ms, seed {}", prompt.ids.size(), prefill_ms, tokens,
+                         decode_ms, answer.seed));
+}
+
+Result<int> RunGenerate(const Arguments& args) {
+  DEEPINFER_ASSIGN_OR_RETURN(PromptSource source, FindSource(args));
+  DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args));
+  DEEPINFER_RETURN_IF_ERROR(ReadPromptOptions(args).status());
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string model_dir, FindModel(source.model));
+  DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args));
+  DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir, args));
+  DEEPINFER_ASSIGN_OR_RETURN(const BaseRequest request, MakeBaseRequest(*engine, args));
+  DEEPINFER_ASSIGN_OR_RETURN(const Prompt prompt, MakePrompt(*engine, args, std::move(source)));
+  const uint64_t seed = request.seed.value_or(RandomSeed());
+  if (!args.Has("--json")) {
+    DEEPINFER_ASSIGN_OR_RETURN(const Answer answer, RunForPeople(*engine, prompt, request, seed, args.Has("--show-thinking")));
+    LogSpeed(answer, prompt);
+    return Interrupted() ? 130 : 0;
+  }
+  DEEPINFER_ASSIGN_OR_RETURN(const Answer answer, RunAnswer(*engine, prompt, request, seed, nullptr));
+  const AnswerContext context{.id = AnswerId(prompt, seed), .prompt = &prompt, .request = &request, .choices = args.Has("--n"),
+                              .load_ms = engine->load_ms()};
+  DEEPINFER_RETURN_IF_ERROR(WriteJsonLine(AnswerToJson(answer, context)));
+  return answer.interrupted() ? 130 : 0;
+}
+
+}  // namespace
+
+Command GenerateCommand() {
+  CommandSpec spec;
+  spec.name = "generate";
+  spec.summary = "writes one answer, streamed";
+  spec.positionals = {ModelPositional(),
+                      {.name = "TEXT", .kind = ValueKind::kText, .help = "what the user says; - reads it from standard input"}};
+  spec.max_positionals = 2;
+  spec.description =
+      "With one argument it is the text, with two the first is the model. Reasoning is dimmed on a terminal and left out on a pipe.";
+  spec.example = "deepinfer generate \"What is 17 + 10?\" --temperature 0";
+  spec.example_note = "Answers with the demo model; --json prints ids, texts, usage and timing as one object.";
+  spec.see_also = {"chat", "batch", "score"};
+  OptionGroup input{.title = "Input", .options = {}};
+  input.options.push_back({.name = "--messages", .kind = ValueKind::kFile, .value = "FILE|-",
+                           .help = "conversation instead of a text: a JSON array of messages, or a chat request body"});
+  input.options.push_back({.name = "--raw", .kind = ValueKind::kFlag, .help = "the text is the prompt as it is, special tokens recognised"});
+  input.options.push_back({.name = "--ids", .kind = ValueKind::kText, .value = "0,17,…", .help = "token ids instead of a text"});
+  OptionGroup output = OutputOptions();
+  output.options.push_back({.name = "--show-thinking", .kind = ValueKind::kFlag, .help = "prints the reasoning on a pipe, too"});
+  spec.groups = {std::move(input), PromptOptions(), SamplingOptions(), ModelOptions(), std::move(output)};
+  return {.spec = std::move(spec), .run = RunGenerate};
+}
+
+}  // namespace deepinfer::cli
