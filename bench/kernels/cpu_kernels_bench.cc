@@ -255,7 +255,7 @@ void BenchSelect(benchmark::State& state, int64_t columns, int64_t k) {
   for (float& x : scores) x = ToFloat(ToBf16(x));
   const auto visible = static_cast<int32_t>(columns);
   std::vector<int32_t> topk(static_cast<size_t>(k));
-  Context context(kDemo, 1);
+  Context context(kDemo, 1, columns);
   for (auto _ : state) {
     ops->SelectTopK(context.ctx, {.rows = 1, .columns = columns, .row_stride = columns, .k = k, .scores = scores.data(), .visible = &visible, .topk = topk.data()});
   }

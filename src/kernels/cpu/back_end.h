@@ -134,5 +134,6 @@ size_t MoeSharedBytes(int64_t rows, int64_t hidden, int64_t intermediate, int64_
 size_t HcSharedBytes(int64_t rows, int64_t hc_mult);
 size_t AttentionThreadBytes(int64_t dim);
 size_t IndexThreadBytes(int64_t heads, int64_t dim);
+size_t SelectThreadBytes(int64_t columns);
 
 }  // namespace deepinfer::kernels

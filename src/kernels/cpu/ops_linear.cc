@@ -18,7 +18,7 @@ int64_t RowsPerUnit(const OpContext& ctx, int64_t rows, int64_t feature_units) {
   const int64_t threads = ctx.pool == nullptr ? 1 : ctx.pool->num_threads();
   const int64_t wanted = CeilDiv(2 * threads, feature_units);  // row tiles that give every thread two units
   const int64_t even = RoundUp(CeilDiv(rows, wanted), int64_t{12});
-  return std::min(even, kRowTile);
+  return std::clamp(even, int64_t{1}, kRowTile);
 }
 
 }  // namespace

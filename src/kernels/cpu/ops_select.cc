@@ -9,10 +9,18 @@ namespace {
 
 /// Unsigned keys in the order of the floats; 0 for -inf and NaN, which are never selected. Both zeros get the same key.
 uint32_t OrderKey(float score) {
-  if (!(score > -HUGE_VALF)) return 0;
   const uint32_t bits = std::bit_cast<uint32_t>(score + 0.0f);
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+  const uint32_t negative = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
+  return score > -HUGE_VALF ? bits ^ (negative | 0x80000000u) : 0u;
 }
+
+/// Keys of one row and as much room again to narrow them down.
+struct SelectScratch {
+  uint32_t* keys;
+  uint32_t* narrowed;
+  SelectScratch(Scratch scratch, int64_t columns)
+      : keys(scratch.Take<uint32_t>(columns)), narrowed(scratch.Take<uint32_t>(columns)) {}
+};
 
 /// The k best of n keys are those above `key` and the first `ties` equal to it.
 struct Threshold {
@@ -20,40 +28,56 @@ struct Threshold {
   int64_t ties = 0;
 };
 
-/// Narrows the k-th best key digit by digit (11, 11 and 10 bits) with one histogram a pass.
-template <class KeyAt>
-Threshold FindThreshold(int64_t n, int64_t k, const KeyAt& key_at) {
+/// Narrows the k-th best key digit by digit (11, 11 and 10 bits) with one histogram a pass, over the keys that share the digits
+/// found so far.
+Threshold FindThreshold(const SelectScratch& s, int64_t n, int64_t k) {
   constexpr int kDigits = 3;
   constexpr int kShifts[kDigits] = {21, 10, 0};
-  constexpr int kBits[kDigits] = {11, 11, 10};
+  constexpr uint32_t kMasks[kDigits] = {2047, 2047, 1023};
+  const uint32_t* keys = s.keys;
   uint32_t prefix = 0;
   int64_t left = k;
   for (int digit = 0; digit < kDigits; ++digit) {
-    const int shift = kShifts[digit], bits = kBits[digit];
-    // 1. Count the digit among the keys that share the prefix. Key 0 is no key.
-    uint32_t counts[2048] = {};
-    const uint32_t mask = (1u << bits) - 1;
-    for (int64_t i = 0; i < n; ++i) {
-      const uint32_t key = key_at(i);
-      if (key == 0 || (digit > 0 && (key >> (shift + bits)) != prefix)) continue;
-      ++counts[(key >> shift) & mask];
+    const int shift = kShifts[digit];
+    const uint32_t mask = kMasks[digit];
+    // 1. Count the digit; two histograms, so that equal neighbours do not wait for each other.
+    uint32_t counts[2][2048] = {};
+    int64_t i = 0;
+    for (; i + 1 < n; i += 2) {
+      ++counts[0][(keys[i] >> shift) & mask];
+      ++counts[1][(keys[i + 1] >> shift) & mask];
     }
-    // 2. The digit that holds the k-th best; fewer keys than k: everything is selected.
-    int64_t at = mask;
-    for (; at >= 0 && static_cast<int64_t>(counts[at]) < left; --at) left -= counts[at];
-    if (at < 0) return {0, 0};
-    prefix = (prefix << bits) | static_cast<uint32_t>(at);
+    if (i < n) ++counts[0][(keys[i] >> shift) & mask];
+    // 2. The digit that holds the k-th best.
+    uint32_t at = mask;
+    for (; at > 0; --at) {
+      const int64_t count = int64_t{counts[0][at]} + counts[1][at];
+      if (count >= left) break;
+      left -= count;
+    }
+    prefix |= at << shift;
+    // 3. Keep the keys with this digit.
+    if (digit + 1 == kDigits) break;
+    int64_t kept = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      const uint32_t key = keys[j];
+      s.narrowed[kept] = key;
+      kept += ((key >> shift) & mask) == at ? 1 : 0;
+    }
+    keys = s.narrowed;
+    n = kept;
   }
-  return {prefix, left};
+  // Key 0 is no key: then there are fewer keys than k, and all of them are selected.
+  return prefix == 0 ? Threshold{} : Threshold{prefix, left};
 }
 
-/// Calls emit(i) for the selected keys in ascending order of i.
-template <class KeyAt, class Emit>
-void SelectBest(int64_t n, int64_t k, const KeyAt& key_at, const Emit& emit) {
+/// Calls emit(i) for the k best of n keys in ascending order of i.
+template <class Emit>
+void SelectBest(const SelectScratch& s, int64_t n, int64_t k, const Emit& emit) {
   Threshold threshold;
-  if (n > k) threshold = FindThreshold(n, k, key_at);
+  if (n > k) threshold = FindThreshold(s, n, k);
   for (int64_t i = 0; i < n; ++i) {
-    const uint32_t key = key_at(i);
+    const uint32_t key = s.keys[i];
     if (key > threshold.key) {
       emit(i);
     } else if (key == threshold.key && threshold.ties > 0) {
@@ -63,55 +87,59 @@ void SelectBest(int64_t n, int64_t k, const KeyAt& key_at, const Emit& emit) {
   }
 }
 
+void SelectRow(const SelectTopKParams& p, int64_t t, const SelectScratch& scratch) {
+  const float* scores = p.scores + t * p.row_stride;
+  int32_t* out = p.topk + t * p.k;
+  int64_t found = 0;
+  if (p.candidates == nullptr) {
+    const int64_t n = std::min<int64_t>(p.columns, p.visible[t]);
+    for (int64_t i = 0; i < n; ++i) scratch.keys[i] = OrderKey(scores[i]);
+    SelectBest(scratch, n, p.k, [&](int64_t i) { out[found++] = static_cast<int32_t>(i); });
+  } else {
+    // Candidate blocks ascend, so columns ascend with their entries.
+    const int32_t* candidates = p.candidates + t * p.max_candidates;
+    const int64_t size = p.candidate_block;
+    int64_t n = 0;
+    for (int64_t b = 0; b < p.max_candidates && candidates[b] >= 0 && n < p.columns; ++b) {
+      const int64_t end = std::min(p.columns, n + size), first = candidates[b] * size - n;
+      for (; n < end; ++n) scratch.keys[n] = first + n < p.visible[t] ? OrderKey(scores[n]) : 0;
+    }
+    SelectBest(scratch, n, p.k, [&](int64_t i) {
+      out[found++] = static_cast<int32_t>(candidates[i / size] * size + i % size);
+    });
+  }
+  std::fill(out + found, out + p.k, -1);
+}
+
+void SelectBlocks(const SelectCandidatesParams& p, int64_t t, const SelectScratch& scratch) {
+  const float* scores = p.scores + t * p.row_stride;
+  const int64_t visible = std::min<int64_t>(p.columns, p.visible[t]);
+  const int64_t blocks = CeilDiv(visible, p.candidate_block);
+  for (int64_t block = 0; block < blocks; ++block) {
+    uint32_t best = 0;
+    const int64_t end = std::min(visible, (block + 1) * p.candidate_block);
+    for (int64_t i = block * p.candidate_block; i < end; ++i) best = std::max(best, OrderKey(scores[i]));
+    scratch.keys[block] = best;
+  }
+  if (blocks > 0) scratch.keys[blocks - 1] = 0xFFFFFFFFu;  // the newest block is always kept
+  int32_t* out = p.candidates + t * p.max_candidates;
+  int64_t found = 0;
+  SelectBest(scratch, blocks, p.max_candidates, [&](int64_t block) { out[found++] = static_cast<int32_t>(block); });
+  std::fill(out + found, out + p.max_candidates, -1);
+}
+
 }  // namespace
 
+size_t SelectThreadBytes(int64_t columns) { return 2 * PieceBytes<uint32_t>(columns); }
+
 void CpuOps::SelectTopK(const OpContext& ctx, const SelectTopKParams& p) const {
-  ForRows(ctx, p.rows, p.columns * 8, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const float* scores = p.scores + t * p.row_stride;
-      const int32_t* candidates = p.candidates == nullptr ? nullptr : p.candidates + t * p.max_candidates;
-      const int64_t visible = p.visible[t];
-      int32_t* out = p.topk + t * p.k;
-      int64_t found = 0;
-      if (candidates == nullptr) {
-        SelectBest(std::min(p.columns, visible), p.k, [&](int64_t i) { return OrderKey(scores[i]); },
-                   [&](int64_t i) { out[found++] = static_cast<int32_t>(i); });
-      } else {
-        // Candidate blocks ascend, so columns ascend with their entries.
-        const auto entry_of = [&](int64_t i) {
-          return candidates[i / p.candidate_block] * p.candidate_block + i % p.candidate_block;
-        };
-        int64_t blocks = 0;
-        while (blocks < p.max_candidates && candidates[blocks] >= 0) ++blocks;
-        SelectBest(std::min(p.columns, blocks * p.candidate_block), p.k,
-                   [&](int64_t i) { return entry_of(i) < visible ? OrderKey(scores[i]) : 0; },
-                   [&](int64_t i) { out[found++] = static_cast<int32_t>(entry_of(i)); });
-      }
-      std::fill(out + found, out + p.k, -1);
-    }
-  });
+  ForUnits(ctx, p.rows, p.rows * p.columns * 4, ctx.workspace, SelectThreadBytes(p.columns),
+           [&](int64_t t, Scratch memory) { SelectRow(p, t, SelectScratch(memory, p.columns)); });
 }
 
 void CpuOps::SelectCandidates(const OpContext& ctx, const SelectCandidatesParams& p) const {
-  ForRows(ctx, p.rows, p.columns * 8, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const float* scores = p.scores + t * p.row_stride;
-      const int64_t visible = std::min<int64_t>(p.columns, p.visible[t]);
-      const int64_t blocks = CeilDiv(visible, p.candidate_block);
-      int32_t* out = p.candidates + t * p.max_candidates;
-      int64_t found = 0;
-      const auto key_at = [&](int64_t block) {
-        if (block == blocks - 1) return 0xFFFFFFFFu;  // the newest block is always kept
-        uint32_t best = 0;
-        for (int64_t i = block * p.candidate_block; i < (block + 1) * p.candidate_block; ++i) {
-          best = std::max(best, OrderKey(scores[i]));
-        }
-        return best;
-      };
-      SelectBest(blocks, p.max_candidates, key_at, [&](int64_t block) { out[found++] = static_cast<int32_t>(block); });
-      std::fill(out + found, out + p.max_candidates, -1);
-    }
-  });
+  ForUnits(ctx, p.rows, p.rows * p.columns * 4, ctx.workspace, SelectThreadBytes(p.columns),
+           [&](int64_t t, Scratch memory) { SelectBlocks(p, t, SelectScratch(memory, p.columns)); });
 }
 
 }  // namespace deepinfer::kernels
