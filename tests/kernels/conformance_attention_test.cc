@@ -25,8 +25,11 @@ std::vector<int32_t> CandidateLists(Rng& rng, int64_t rows, int64_t max_candidat
 
 struct IndexerScoresCase {
   IndexerScoresCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), heads(rng.Pick<int64_t>({1, 2, 3, 4, 8, 32})), dim(32 * rng.Pick<int64_t>({1, 2, 4})),
-        sequences(rng.Int(1, 4)), num_entries(rng.Pick<int64_t>({1, 7, 64, 65, 150})),
+      : rows(num_rows),
+        heads(rng.Pick<int64_t>({1, 2, 3, 4, 8, 32})),
+        dim(32 * rng.Pick<int64_t>({1, 2, 4})),
+        sequences(rng.Int(1, 4)),
+        num_entries(rng.Pick<int64_t>({1, 7, 64, 65, 150})),
         rounding(rng.Chance(0.5) ? ScoreRounding::kReference : ScoreRounding::kFp32),
         keys(rng, EntryFormat::kFp4Index, dim, sequences, num_entries),
         w(NormalBf16(rng, rows * heads, 0.1)) {
@@ -44,12 +47,13 @@ struct IndexerScoresCase {
     row_stride = columns + rng.Pick<int64_t>({0, 1, 13});
     for (int64_t t = 0; t < rows; ++t) {
       seq.push_back(static_cast<int32_t>(rng.Int(0, sequences - 1)));
-      visible.push_back(static_cast<int32_t>(rng.Chance(0.2) ? rng.Pick<int64_t>({0, 1, num_entries}) : rng.Int(0, num_entries)));
+      visible.push_back(static_cast<int32_t>(rng.Chance(0.2) ? rng.Pick<int64_t>({0, 1, num_entries})
+                                                             : rng.Int(0, num_entries)));
     }
   }
   std::string Describe() const {
-    return std::to_string(heads) + " heads of " + std::to_string(dim) + ", " + std::to_string(columns) + " columns" +
-           (candidates.empty() ? "" : " of candidates");
+    return std::to_string(heads) + " heads of " + std::to_string(dim) + ", " + std::to_string(columns) +
+           " columns" + (candidates.empty() ? "" : " of candidates");
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -59,7 +63,8 @@ struct IndexerScoresCase {
     for (const auto& batch : batches) {
       const Operand<Bf16> batch_q(TakeRows(q, heads * dim, batch)), batch_w(TakeRows(w, heads, batch));
       const Operand<int32_t> batch_seq(TakeRows(seq, 1, batch)), batch_visible(TakeRows(visible, 1, batch));
-      const Operand<int32_t> lists(candidates.empty() ? candidates : TakeRows(candidates, max_candidates, batch));
+      const Operand<int32_t> lists(candidates.empty() ? candidates
+                                                      : TakeRows(candidates, max_candidates, batch));
       Operand<float> scores(batch.size() * static_cast<size_t>(row_stride), kUnwrittenFloat);
       IndexerScoresParams p;
       p.rows = static_cast<int64_t>(batch.size());
@@ -96,10 +101,12 @@ struct IndexerScoresCase {
       const auto t = static_cast<size_t>(i / columns);
       int64_t entry = i % columns;
       if (!candidates.empty()) {
-        const int32_t id = candidates[t * static_cast<size_t>(max_candidates) + static_cast<size_t>(entry / block)];
+        const int32_t id =
+            candidates[t * static_cast<size_t>(max_candidates) + static_cast<size_t>(entry / block)];
         entry = id < 0 ? num_entries : id * block + entry % block;
       }
-      ASSERT_EQ(std::isinf(scores[static_cast<size_t>(i)]), entry >= visible[t]) << "row " << t << ", column " << i % columns;
+      ASSERT_EQ(std::isinf(scores[static_cast<size_t>(i)]), entry >= visible[t])
+          << "row " << t << ", column " << i % columns;
     }
   }
 
@@ -112,7 +119,8 @@ struct IndexerScoresCase {
 };
 
 /// Score rows of several kinds: distinct, few levels with many ties, signed zeros only, all -inf.
-std::vector<float> ScoreRows(Rng& rng, int64_t rows, int64_t row_stride, const std::vector<int32_t>& visible) {
+std::vector<float> ScoreRows(Rng& rng, int64_t rows, int64_t row_stride,
+                             const std::vector<int32_t>& visible) {
   std::vector<float> scores;
   for (int64_t t = 0; t < rows; ++t) {
     const int64_t kind = rng.Int(0, 5);
@@ -131,7 +139,8 @@ std::vector<float> ScoreRows(Rng& rng, int64_t rows, int64_t row_stride, const s
 }
 
 struct SelectTopKCase {
-  SelectTopKCase(Rng& rng, int64_t num_rows) : rows(num_rows), columns(rng.Pick<int64_t>({1, 5, 64, 65, 200, 700})) {
+  SelectTopKCase(Rng& rng, int64_t num_rows)
+      : rows(num_rows), columns(rng.Pick<int64_t>({1, 5, 64, 65, 200, 700})) {
     if (rng.Chance(0.4)) {
       block = rng.Pick<int64_t>({1, 4, 8});
       max_candidates = rng.Int(1, 20);
@@ -144,12 +153,14 @@ struct SelectTopKCase {
     for (int64_t t = 0; t < rows; ++t) {
       // Without candidates scores end where visibility does, in one row of four they do not.
       visible.push_back(static_cast<int32_t>(rng.Int(0, candidates.empty() ? columns : 2 * columns)));
-      scored.push_back(rng.Chance(0.25) || !candidates.empty() ? static_cast<int32_t>(columns) : visible.back());
+      scored.push_back(rng.Chance(0.25) || !candidates.empty() ? static_cast<int32_t>(columns)
+                                                               : visible.back());
     }
     scores = ScoreRows(rng, rows, row_stride, scored);
   }
   std::string Describe() const {
-    return std::to_string(k) + " of " + std::to_string(columns) + " columns" + (candidates.empty() ? "" : " of candidates");
+    return std::to_string(k) + " of " + std::to_string(columns) + " columns" +
+           (candidates.empty() ? "" : " of candidates");
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -157,7 +168,8 @@ struct SelectTopKCase {
     for (const auto& batch : batches) {
       const Operand<float> batch_scores(TakeRows(scores, row_stride, batch));
       const Operand<int32_t> batch_visible(TakeRows(visible, 1, batch));
-      const Operand<int32_t> lists(candidates.empty() ? candidates : TakeRows(candidates, max_candidates, batch));
+      const Operand<int32_t> lists(candidates.empty() ? candidates
+                                                      : TakeRows(candidates, max_candidates, batch));
       Operand<int32_t> topk(batch.size() * static_cast<size_t>(k), kUnwrittenInt);
       SelectTopKParams p;
       p.rows = static_cast<int64_t>(batch.size());
@@ -193,13 +205,15 @@ struct SelectTopKCase {
           entry = id * block + c % block;
         }
         const float score = scores[static_cast<size_t>(t * row_stride + c)];
-        if (entry < visible[static_cast<size_t>(t)] && score > kMinusInfinity) eligible.emplace_back(entry, score);
+        if (entry < visible[static_cast<size_t>(t)] && score > kMinusInfinity)
+          eligible.emplace_back(entry, score);
       }
       std::vector<int32_t> want;
       for (size_t i = 0; i < eligible.size(); ++i) {
         int64_t better = 0;
         for (size_t j = 0; j < eligible.size(); ++j) {
-          better += eligible[j].second > eligible[i].second || (eligible[j].second == eligible[i].second && j < i);
+          better +=
+              eligible[j].second > eligible[i].second || (eligible[j].second == eligible[i].second && j < i);
         }
         if (better < k) want.push_back(static_cast<int32_t>(eligible[i].first));
       }
@@ -215,13 +229,18 @@ struct SelectTopKCase {
 
 struct SelectCandidatesCase {
   SelectCandidatesCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), columns(rng.Pick<int64_t>({1, 5, 64, 65, 200, 700})), row_stride(columns + rng.Pick<int64_t>({0, 1, 13})),
-        block(rng.Pick<int64_t>({1, 3, 4, 8})), max_candidates(rng.Pick<int64_t>({1, 2, 7, 16, 100})) {
-    for (int64_t t = 0; t < rows; ++t) visible.push_back(static_cast<int32_t>(rng.Int(rng.Chance(0.1) ? 0 : 1, columns)));
+      : rows(num_rows),
+        columns(rng.Pick<int64_t>({1, 5, 64, 65, 200, 700})),
+        row_stride(columns + rng.Pick<int64_t>({0, 1, 13})),
+        block(rng.Pick<int64_t>({1, 3, 4, 8})),
+        max_candidates(rng.Pick<int64_t>({1, 2, 7, 16, 100})) {
+    for (int64_t t = 0; t < rows; ++t)
+      visible.push_back(static_cast<int32_t>(rng.Int(rng.Chance(0.1) ? 0 : 1, columns)));
     scores = ScoreRows(rng, rows, row_stride, visible);
   }
   std::string Describe() const {
-    return std::to_string(max_candidates) + " blocks of " + std::to_string(block) + " from " + std::to_string(columns) + " columns";
+    return std::to_string(max_candidates) + " blocks of " + std::to_string(block) + " from " +
+           std::to_string(columns) + " columns";
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -265,7 +284,8 @@ struct SelectCandidatesCase {
         for (size_t j = 0; j < best.size(); ++j) {
           if (static_cast<int64_t>(j) != newest) better += best[j] > best[b] || (best[j] == best[b] && j < b);
         }
-        const bool kept = static_cast<int64_t>(b) == newest || (best[b] > kMinusInfinity && better < max_candidates);
+        const bool kept =
+            static_cast<int64_t>(b) == newest || (best[b] > kMinusInfinity && better < max_candidates);
         if (kept) want.push_back(static_cast<int32_t>(b));
       }
       want.resize(static_cast<size_t>(max_candidates), -1);
@@ -280,16 +300,22 @@ struct SelectCandidatesCase {
 
 std::vector<float> Sinks(Rng& rng, int64_t heads) {
   std::vector<float> sinks;
-  for (int64_t h = 0; h < heads; ++h) sinks.push_back(rng.Pick({-1e4f, -10.0f, 0.0f, 0.7f, 3.0f, 20.0f, 1e4f}));
+  for (int64_t h = 0; h < heads; ++h)
+    sinks.push_back(rng.Pick({-1e4f, -10.0f, 0.0f, 0.7f, 3.0f, 20.0f, 1e4f}));
   return sinks;
 }
 
 struct SparseAttentionCase {
   SparseAttentionCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), heads(rng.Pick<int64_t>({1, 2, 3, 4, 8})), dim(32 * rng.Pick<int64_t>({1, 2, 3})),
-        window(rng.Pick<int64_t>({1, 4, 16, 64, 128})), k(rng.Pick<int64_t>({0, 1, 8, 64, num_rows < 8 ? 572 : 80})),
-        sequences(rng.Int(1, 4)), windows(rng, sequences, dim, window),
-        entries(rng, EntryFormat::kFp4Main, dim, sequences, kEntries), sink(Sinks(rng, heads)),
+      : rows(num_rows),
+        heads(rng.Pick<int64_t>({1, 2, 3, 4, 8})),
+        dim(32 * rng.Pick<int64_t>({1, 2, 3})),
+        window(rng.Pick<int64_t>({1, 4, 16, 64, 128})),
+        k(rng.Pick<int64_t>({0, 1, 8, 64, num_rows < 8 ? 572 : 80})),
+        sequences(rng.Int(1, 4)),
+        windows(rng, sequences, dim, window),
+        entries(rng, EntryFormat::kFp4Main, dim, sequences, kEntries),
+        sink(Sinks(rng, heads)),
         q(NormalBf16(rng, rows * heads * dim, rng.Pick({0.3, 1.0, 4.0}))) {
     for (int64_t t = 0; t < rows; ++t) {
       const int64_t s = rng.Int(0, sequences - 1);
@@ -299,14 +325,15 @@ struct SparseAttentionCase {
       int64_t position = begin + (staged > 0 ? rng.Int(0, staged - 1) : -1);
       if (staged > 0 && begin > 0 && rng.Chance(0.2)) position = begin - 1;
       positions.push_back(static_cast<int32_t>(position));
-      std::vector<int32_t> list = rng.Distinct(rng.Chance(0.5) ? std::min(k, kEntries) : rng.Int(0, std::min(k, kEntries)), kEntries);
+      std::vector<int32_t> list =
+          rng.Distinct(rng.Chance(0.5) ? std::min(k, kEntries) : rng.Int(0, std::min(k, kEntries)), kEntries);
       list.resize(static_cast<size_t>(k), -1);
       topk.insert(topk.end(), list.begin(), list.end());
     }
   }
   std::string Describe() const {
-    return std::to_string(heads) + " heads of " + std::to_string(dim) + ", window " + std::to_string(window) + ", k " +
-           std::to_string(k) + ", " + std::to_string(sequences) + " sequences";
+    return std::to_string(heads) + " heads of " + std::to_string(dim) + ", window " + std::to_string(window) +
+           ", k " + std::to_string(k) + ", " + std::to_string(sequences) + " sequences";
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -320,7 +347,8 @@ struct SparseAttentionCase {
     std::vector<Bf16> out(q.size());
     for (const auto& batch : batches) {
       const Operand<Bf16> batch_q(TakeRows(q, heads * dim, batch));
-      const Operand<int32_t> batch_seq(TakeRows(seq, 1, batch)), batch_positions(TakeRows(positions, 1, batch));
+      const Operand<int32_t> batch_seq(TakeRows(seq, 1, batch)),
+          batch_positions(TakeRows(positions, 1, batch));
       const Operand<int32_t> lists(TakeRows(topk, k, batch));
       Operand<Bf16> result(batch.size() * static_cast<size_t>(heads * dim), kUnwrittenBf16);
       SparseAttentionParams p;
@@ -364,8 +392,8 @@ struct SparseAttentionCase {
         const bool staged = p >= view.chunk_begin;
         const int64_t row = staged ? p - view.chunk_begin : p % view.capacity;
         keys.emplace_back(static_cast<size_t>(dim));
-        DequantizeFp8((staged ? view.chunk_codes : view.codes) + row * dim, (staged ? view.chunk_scales : view.scales) + row * dim / 32,
-                      dim, keys.back().data());
+        DequantizeFp8((staged ? view.chunk_codes : view.codes) + row * dim,
+                      (staged ? view.chunk_scales : view.scales) + row * dim / 32, dim, keys.back().data());
       }
       for (int64_t i = 0; i < k; ++i) {
         const int64_t j = topk[static_cast<size_t>(t * k + i)];
@@ -374,8 +402,8 @@ struct SparseAttentionCase {
         const auto* block = reinterpret_cast<const uint8_t*>(tables[s].blocks[j / layout.entries_per_block]);
         const int64_t row = j % layout.entries_per_block;
         keys.emplace_back(static_cast<size_t>(dim));
-        DequantizeFp4Main(block + layout.codes_offset + row * dim / 2, block + layout.scales_offset + row * dim / 16, dim,
-                          keys.back().data());
+        DequantizeFp4Main(block + layout.codes_offset + row * dim / 2,
+                          block + layout.scales_offset + row * dim / 16, dim, keys.back().data());
       }
       CheckRow(t, keys, std::get<std::vector<Bf16>>(outputs[0].values));
     }
@@ -388,7 +416,9 @@ struct SparseAttentionCase {
       double max = sink[static_cast<size_t>(h)];
       for (const auto& key : keys) {
         double score = 0;
-        for (int64_t c = 0; c < dim; ++c) score += static_cast<double>(ToFloat(q[static_cast<size_t>(at + c)])) * ToFloat(key[static_cast<size_t>(c)]);
+        for (int64_t c = 0; c < dim; ++c)
+          score += static_cast<double>(ToFloat(q[static_cast<size_t>(at + c)])) *
+                   ToFloat(key[static_cast<size_t>(c)]);
         scores.push_back(score / std::sqrt(static_cast<double>(dim)));
         max = std::max(max, scores.back());
       }
@@ -397,11 +427,13 @@ struct SparseAttentionCase {
       for (int64_t c = 0; c < dim; ++c) {
         double sum = 0, magnitude = 0;
         for (size_t i = 0; i < keys.size(); ++i) {
-          const double term = std::exp(scores[i] - max) / denominator * ToFloat(keys[i][static_cast<size_t>(c)]);
+          const double term =
+              std::exp(scores[i] - max) / denominator * ToFloat(keys[i][static_cast<size_t>(c)]);
           sum += term;
           magnitude += std::fabs(term);
         }
-        ASSERT_NEAR(ToFloat(out[static_cast<size_t>(at + c)]), sum, 0.004 * std::fabs(sum) + 0.003 * magnitude + 1e-38)
+        ASSERT_NEAR(ToFloat(out[static_cast<size_t>(at + c)]), sum,
+                    0.004 * std::fabs(sum) + 0.003 * magnitude + 1e-38)
             << "row " << t << ", head " << h << ", channel " << c << ", " << keys.size() << " keys";
       }
     }
@@ -418,20 +450,27 @@ struct SparseAttentionCase {
 
 struct SlotAttentionCase {
   SlotAttentionCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), heads(rng.Int(1, 4)), dim(32 * rng.Pick<int64_t>({1, 2, 3})),
-        slots_per_row(rng.Pick<int64_t>({0, 1, 63, 64, 65, 133, num_rows < 8 ? 700 : 192})), kv_rows(rng.Int(1, 300)),
-        sink(Sinks(rng, heads)), q(NormalBf16(rng, rows * heads * dim, rng.Pick({0.3, 1.0, 4.0}))),
+      : rows(num_rows),
+        heads(rng.Int(1, 4)),
+        dim(32 * rng.Pick<int64_t>({1, 2, 3})),
+        slots_per_row(rng.Pick<int64_t>({0, 1, 63, 64, 65, 133, num_rows < 8 ? 700 : 192})),
+        kv_rows(rng.Int(1, 300)),
+        sink(Sinks(rng, heads)),
+        q(NormalBf16(rng, rows * heads * dim, rng.Pick({0.3, 1.0, 4.0}))),
         kv(NormalBf16(rng, kv_rows * dim)) {
     for (int64_t t = 0; t < rows; ++t) {
       const double holes = rng.Pick({0.0, 0.1, 0.9, 1.0});
-      const int64_t leading = rng.Chance(0.3) ? rng.Int(0, slots_per_row) : 0;  // empty slots first, as a ring that is filling has
+      const int64_t leading = rng.Chance(0.3) ? rng.Int(0, slots_per_row)
+                                              : 0;  // empty slots first, as a ring that is filling has
       for (int64_t s = 0; s < slots_per_row; ++s) {
-        slots.push_back(s < leading || rng.Chance(holes) ? -1 : static_cast<int32_t>(rng.Int(0, kv_rows - 1)));
+        slots.push_back(s < leading || rng.Chance(holes) ? -1
+                                                         : static_cast<int32_t>(rng.Int(0, kv_rows - 1)));
       }
     }
   }
   std::string Describe() const {
-    return std::to_string(heads) + " heads of " + std::to_string(dim) + ", " + std::to_string(slots_per_row) + " slots";
+    return std::to_string(heads) + " heads of " + std::to_string(dim) + ", " + std::to_string(slots_per_row) +
+           " slots";
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {

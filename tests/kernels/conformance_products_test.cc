@@ -9,14 +9,10 @@ namespace {
 
 std::string FormatName(WeightFormat format) {
   switch (format) {
-    case WeightFormat::kBf16:
-      return "bf16";
-    case WeightFormat::kFp32:
-      return "fp32";
-    case WeightFormat::kFp8Tile32:
-      return "fp8";
-    case WeightFormat::kFp4Row32:
-      return "fp4";
+    case WeightFormat::kBf16: return "bf16";
+    case WeightFormat::kFp32: return "fp32";
+    case WeightFormat::kFp8Tile32: return "fp8";
+    case WeightFormat::kFp4Row32: return "fp4";
   }
   return "?";
 }
@@ -32,18 +28,23 @@ std::vector<Bf16> OnFp8Grid(const std::vector<Bf16>& x) {
 
 template <WeightFormat kFormat>
 struct LinearCase {
-  static constexpr bool kIsQuantized = kFormat == WeightFormat::kFp8Tile32 || kFormat == WeightFormat::kFp4Row32;
+  static constexpr bool kIsQuantized =
+      kFormat == WeightFormat::kFp8Tile32 || kFormat == WeightFormat::kFp4Row32;
 
   LinearCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), groups(rng.Chance(0.7) ? 1 : rng.Int(2, 3)),
-        in_features(kIsQuantized ? 32 * rng.Pick<int64_t>({1, 2, 3, 5, 9}) : rng.Pick<int64_t>({1, 7, 32, 33, 64, 100, 288})),
-        out_features(groups * rng.Pick<int64_t>({1, 2, 5, 16, 31, 33, 64, 65, 100})), is_f32(rng.Chance(0.4)),
-        x(Activations(rng, rows, groups * in_features, Range::kSquarable)), weight(rng, kFormat, out_features, in_features) {
+      : rows(num_rows),
+        groups(rng.Chance(0.7) ? 1 : rng.Int(2, 3)),
+        in_features(kIsQuantized ? 32 * rng.Pick<int64_t>({1, 2, 3, 5, 9})
+                                 : rng.Pick<int64_t>({1, 7, 32, 33, 64, 100, 288})),
+        out_features(groups * rng.Pick<int64_t>({1, 2, 5, 16, 31, 33, 64, 65, 100})),
+        is_f32(rng.Chance(0.4)),
+        x(Activations(rng, rows, groups * in_features, Range::kSquarable)),
+        weight(rng, kFormat, out_features, in_features) {
     if (kIsQuantized) x = OnFp8Grid(x);
   }
   std::string Describe() const {
-    return FormatName(kFormat) + " [" + std::to_string(out_features) + ", " + std::to_string(in_features) + "], " +
-           std::to_string(groups) + " groups, to " + (is_f32 ? "fp32" : "bf16");
+    return FormatName(kFormat) + " [" + std::to_string(out_features) + ", " + std::to_string(in_features) +
+           "], " + std::to_string(groups) + " groups, to " + (is_f32 ? "fp32" : "bf16");
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -79,14 +80,16 @@ struct LinearCase {
         const int64_t group = o / (out_features / groups);
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < in_features; ++k) {
-          const double term = weight.Value(o, k) * ToFloat(x[static_cast<size_t>((t * groups + group) * in_features + k)]);
+          const double term =
+              weight.Value(o, k) * ToFloat(x[static_cast<size_t>((t * groups + group) * in_features + k)]);
           sum += term;
           magnitude += std::fabs(term);
         }
         const auto at = static_cast<size_t>(t * out_features + o);
         const double got = is_f32 ? std::get<std::vector<float>>(outputs[0].values)[at]
                                   : ToFloat(std::get<std::vector<Bf16>>(outputs[0].values)[at]);
-        ASSERT_NEAR(got, sum, (is_f32 ? 1e-7 : 0.004) * std::fabs(sum) + 2e-6 * magnitude + 1e-40) << "row " << t << ", output " << o;
+        ASSERT_NEAR(got, sum, (is_f32 ? 1e-7 : 0.004) * std::fabs(sum) + 2e-6 * magnitude + 1e-40)
+            << "row " << t << ", output " << o;
       }
     }
   }
@@ -99,16 +102,22 @@ struct LinearCase {
 
 struct HcMixesCase {
   HcMixesCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), n(rng.Pick<int64_t>({1, 2, 3, 4})), hidden(rng.Pick<int64_t>({1, 8, 33, 64, 256})),
-        iterations(static_cast<int>(rng.Pick<int64_t>({1, 2, 20}))), streams(Activations(rng, rows, n * hidden, Range::kSquarable)),
+      : rows(num_rows),
+        n(rng.Pick<int64_t>({1, 2, 3, 4})),
+        hidden(rng.Pick<int64_t>({1, 8, 33, 64, 256})),
+        iterations(static_cast<int>(rng.Pick<int64_t>({1, 2, 20}))),
+        streams(Activations(rng, rows, n * hidden, Range::kSquarable)),
         fn(NormalFloats(rng, n * (n + 2) * n * hidden, 1 / std::sqrt(static_cast<double>(n * hidden)))),
-        scale(NormalFloats(rng, 3)), base(NormalFloats(rng, n * (n + 2), rng.Pick({0.1, 3.0, 30.0}))) {}
+        scale(NormalFloats(rng, 3)),
+        base(NormalFloats(rng, n * (n + 2), rng.Pick({0.1, 3.0, 30.0}))) {}
   std::string Describe() const {
-    return std::to_string(n) + " streams of " + std::to_string(hidden) + ", " + std::to_string(iterations) + " iterations";
+    return std::to_string(n) + " streams of " + std::to_string(hidden) + ", " + std::to_string(iterations) +
+           " iterations";
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
-    std::vector<float> pre(static_cast<size_t>(rows * n)), post(pre.size()), comb(static_cast<size_t>(rows * n * n));
+    std::vector<float> pre(static_cast<size_t>(rows * n)), post(pre.size()),
+        comb(static_cast<size_t>(rows * n * n));
     const Operand<float> fn_copy(fn), scale_copy(scale), base_copy(base);
     for (const auto& batch : batches) {
       const Operand<Bf16> input(TakeRows(streams, n * hidden, batch));
@@ -138,12 +147,14 @@ struct HcMixesCase {
       PutRows(batch_post, n, batch, &post);
       PutRows(batch_comb, n * n, batch, &comb);
     }
-    return {{"pre", Match::kFp32, n, pre}, {"post", Match::kFp32, n, post}, {"comb", Match::kFp32, n * n, comb}};
+    return {
+        {"pre", Match::kFp32, n, pre}, {"post", Match::kFp32, n, post}, {"comb", Match::kFp32, n * n, comb}};
   }
 
   /// spec: model.md §14.6
   void CheckFormula(const Outputs& outputs) const {
-    for (float v : std::get<std::vector<float>>(outputs[0].values)) ASSERT_TRUE(v >= 1e-6f && v <= 1.0f + 2e-6f) << v;
+    for (float v : std::get<std::vector<float>>(outputs[0].values))
+      ASSERT_TRUE(v >= 1e-6f && v <= 1.0f + 2e-6f) << v;
     for (float v : std::get<std::vector<float>>(outputs[1].values)) ASSERT_TRUE(v >= 0 && v <= 2) << v;
     const auto& comb = std::get<std::vector<float>>(outputs[2].values);
     for (int64_t t = 0; t < rows; ++t) {
@@ -168,8 +179,11 @@ struct HcMixesCase {
 
 struct HcCollapseCase {
   HcCollapseCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), n(rng.Int(1, 4)), hidden(rng.Pick<int64_t>({1, 8, 33, 64, 257})),
-        streams(Activations(rng, rows, n * hidden, Range::kSquarable)), pre(NormalFloats(rng, rows * n)) {}
+      : rows(num_rows),
+        n(rng.Int(1, 4)),
+        hidden(rng.Pick<int64_t>({1, 8, 33, 64, 257})),
+        streams(Activations(rng, rows, n * hidden, Range::kSquarable)),
+        pre(NormalFloats(rng, rows * n)) {}
   std::string Describe() const { return std::to_string(n) + " streams of " + std::to_string(hidden); }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -182,7 +196,8 @@ struct HcCollapseCase {
       limits.max_rows = static_cast<int64_t>(batch.size());
       limits.hidden_size = hidden;
       limits.hc_mult = n;
-      runner.ops().HcCollapse(runner.Context(limits), {limits.max_rows, n, hidden, input.data(), weights.data(), y.data()});
+      runner.ops().HcCollapse(runner.Context(limits),
+                              {limits.max_rows, n, hidden, input.data(), weights.data(), y.data()});
       runner.ops().StreamMean(runner.Context(limits), {limits.max_rows, n, hidden, input.data(), tap.data()});
       PutRows(y, hidden, batch, &collapsed);
       PutRows(tap, hidden, batch, &mean);
@@ -197,9 +212,14 @@ struct HcCollapseCase {
 
 struct HcExpandCase {
   HcExpandCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), n(rng.Int(1, 4)), hidden(rng.Pick<int64_t>({1, 8, 33, 64, 257})), in_place(rng.Chance(0.5)),
-        y(Activations(rng, rows, hidden, Range::kSquarable)), streams(Activations(rng, rows, n * hidden, Range::kSquarable)),
-        post(NormalFloats(rng, rows * n)), comb(NormalFloats(rng, rows * n * n)) {}
+      : rows(num_rows),
+        n(rng.Int(1, 4)),
+        hidden(rng.Pick<int64_t>({1, 8, 33, 64, 257})),
+        in_place(rng.Chance(0.5)),
+        y(Activations(rng, rows, hidden, Range::kSquarable)),
+        streams(Activations(rng, rows, n * hidden, Range::kSquarable)),
+        post(NormalFloats(rng, rows * n)),
+        comb(NormalFloats(rng, rows * n * n)) {}
   std::string Describe() const {
     return std::to_string(n) + " streams of " + std::to_string(hidden) + (in_place ? ", in place" : "");
   }
@@ -238,11 +258,18 @@ struct HcExpandCase {
 
 struct MoeRouteCase {
   MoeRouteCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), hidden(rng.Pick<int64_t>({32, 33, 64, 160})), experts(rng.Pick<int64_t>({1, 2, 8, 33, 64, 128})),
-        k(rng.Int(1, std::min<int64_t>(8, experts))), normalize(rng.Chance(0.8)), has_images(rng.Chance(0.5)),
-        gate_temp(rng.Pick({1.0f, 0.5f})), route_scale(rng.Pick({1.5f, 1.0f})),
-        x(Activations(rng, rows, hidden, Range::kSquarable)), gate(rng, WeightFormat::kBf16, experts, hidden),
-        bias(NormalFloats(rng, experts, 0.3)), bias_vl(NormalFloats(rng, experts, 0.3)) {
+      : rows(num_rows),
+        hidden(rng.Pick<int64_t>({32, 33, 64, 160})),
+        experts(rng.Pick<int64_t>({1, 2, 8, 33, 64, 128})),
+        k(rng.Int(1, std::min<int64_t>(8, experts))),
+        normalize(rng.Chance(0.8)),
+        has_images(rng.Chance(0.5)),
+        gate_temp(rng.Pick({1.0f, 0.5f})),
+        route_scale(rng.Pick({1.5f, 1.0f})),
+        x(Activations(rng, rows, hidden, Range::kSquarable)),
+        gate(rng, WeightFormat::kBf16, experts, hidden),
+        bias(NormalFloats(rng, experts, 0.3)),
+        bias_vl(NormalFloats(rng, experts, 0.3)) {
     if (rng.Chance(0.5)) {  // ties: equal experts with equal biases
       for (int64_t e = 1; e < experts; e += 2) {
         gate.CopyRow(e - 1, e);
@@ -253,7 +280,8 @@ struct MoeRouteCase {
     for (int64_t t = 0; t < rows; ++t) is_image.push_back(rng.Chance(0.4) ? 1 : 0);
   }
   std::string Describe() const {
-    return std::to_string(k) + " of " + std::to_string(experts) + " experts, hidden " + std::to_string(hidden);
+    return std::to_string(k) + " of " + std::to_string(experts) + " experts, hidden " +
+           std::to_string(hidden);
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -292,7 +320,9 @@ struct MoeRouteCase {
       PutRows(batch_ids, k, batch, &ids);
       PutRows(batch_weights, k, batch, &weights);
     }
-    return {{"scores", Match::kFp32, experts, scores}, {"ids", Match::kFormula, k, ids}, {"weights", Match::kFormula, k, weights}};
+    return {{"scores", Match::kFp32, experts, scores},
+            {"ids", Match::kFormula, k, ids},
+            {"weights", Match::kFormula, k, weights}};
   }
 
   /// The choice and the weights follow from the scores: repeatedly take the best expert that is left.
@@ -309,7 +339,8 @@ struct MoeRouteCase {
         float best_value = 0;
         for (int64_t e = 0; e < experts; ++e) {
           const float value = scores[static_cast<size_t>(t * experts + e)] + b[static_cast<size_t>(e)];
-          if (!taken[static_cast<size_t>(e)] && (best < 0 || value > best_value)) best = e, best_value = value;
+          if (!taken[static_cast<size_t>(e)] && (best < 0 || value > best_value))
+            best = e, best_value = value;
         }
         taken[static_cast<size_t>(best)] = true;
         ASSERT_EQ(ids[static_cast<size_t>(t * k + i)], best) << "row " << t << ", choice " << i;
@@ -335,34 +366,43 @@ struct MoeRouteCase {
 
 struct MoeExpertsCase {
   MoeExpertsCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), hidden(32 * rng.Pick<int64_t>({1, 2, 3, 8})), intermediate(32 * rng.Pick<int64_t>({1, 2, 3})),
-        experts(rng.Pick<int64_t>({1, 3, 8, 16})), k(rng.Int(1, std::min<int64_t>(6, experts))),
-        limit(rng.Pick({0.0f, 10.0f, 0.5f})), wants_shared(rng.Chance(0.7)),
+      : rows(num_rows),
+        hidden(32 * rng.Pick<int64_t>({1, 2, 3, 8})),
+        intermediate(32 * rng.Pick<int64_t>({1, 2, 3})),
+        experts(rng.Pick<int64_t>({1, 3, 8, 16})),
+        k(rng.Int(1, std::min<int64_t>(6, experts))),
+        limit(rng.Pick({0.0f, 10.0f, 0.5f})),
+        wants_shared(rng.Chance(0.7)),
         x(OnFp8Grid(NormalBf16(rng, rows * hidden, rng.Pick({0.1, 1.0, 8.0})))) {
     for (int64_t e = 0; e < experts; ++e) {
-      for (int matrix = 0; matrix < 3; ++matrix) routed.push_back(MakeMatrix(rng, WeightFormat::kFp4Row32, matrix));
+      for (int matrix = 0; matrix < 3; ++matrix)
+        routed.push_back(MakeMatrix(rng, WeightFormat::kFp4Row32, matrix));
     }
-    for (int matrix = 0; matrix < 3; ++matrix) shared.push_back(MakeMatrix(rng, WeightFormat::kFp8Tile32, matrix));
+    for (int matrix = 0; matrix < 3; ++matrix)
+      shared.push_back(MakeMatrix(rng, WeightFormat::kFp8Tile32, matrix));
     const bool all_alike = rng.Chance(0.25);  // some experts get every row, the others none
     const std::vector<int32_t> common = rng.DistinctShuffled(k, experts);
     for (int64_t t = 0; t < rows; ++t) {
       const std::vector<int32_t> own = rng.DistinctShuffled(k, experts);
       ids.insert(ids.end(), (all_alike ? common : own).begin(), (all_alike ? common : own).end());
-      for (int64_t i = 0; i < k; ++i) weights.push_back(rng.Chance(0.05) ? 0.0f : static_cast<float>(rng.Uniform(0.01, 1.5)));
+      for (int64_t i = 0; i < k; ++i)
+        weights.push_back(rng.Chance(0.05) ? 0.0f : static_cast<float>(rng.Uniform(0.01, 1.5)));
     }
   }
   RandomWeight MakeMatrix(Rng& rng, WeightFormat format, int matrix) const {
-    return matrix < 2 ? RandomWeight(rng, format, intermediate, hidden) : RandomWeight(rng, format, hidden, intermediate);
+    return matrix < 2 ? RandomWeight(rng, format, intermediate, hidden)
+                      : RandomWeight(rng, format, hidden, intermediate);
   }
   std::string Describe() const {
-    return std::to_string(k) + " of " + std::to_string(experts) + " experts, " + std::to_string(hidden) + " x " +
-           std::to_string(intermediate) + ", limit " + std::to_string(limit);
+    return std::to_string(k) + " of " + std::to_string(experts) + " experts, " + std::to_string(hidden) +
+           " x " + std::to_string(intermediate) + ", limit " + std::to_string(limit);
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
     std::vector<Bf16> out(x.size()), shared_out(wants_shared ? x.size() : 0);
     std::vector<ExpertWeights> views;
-    for (size_t e = 0; e < routed.size(); e += 3) views.push_back({routed[e].view(), routed[e + 1].view(), routed[e + 2].view()});
+    for (size_t e = 0; e < routed.size(); e += 3)
+      views.push_back({routed[e].view(), routed[e + 1].view(), routed[e + 2].view()});
     for (const auto& batch : batches) {
       const Operand<Bf16> input(TakeRows(x, hidden, batch));
       const Operand<int32_t> batch_ids(TakeRows(ids, k, batch));
@@ -411,7 +451,9 @@ TEST_P(Conformance, LinearFp8) { CheckConformance<LinearCase<WeightFormat::kFp8T
 TEST_P(Conformance, LinearFp4) { CheckConformance<LinearCase<WeightFormat::kFp4Row32>>(GetParam(), 6); }
 TEST_P(Conformance, LinearBf16Rows) { CheckRowInvariance<LinearCase<WeightFormat::kBf16>>(GetParam()); }
 TEST_P(Conformance, LinearFp32Rows) { CheckRowInvariance<LinearCase<WeightFormat::kFp32>>(GetParam()); }
-TEST_P(Conformance, LinearFp8Rows) { CheckRowInvariance<LinearCase<WeightFormat::kFp8Tile32>>(GetParam(), 4); }
+TEST_P(Conformance, LinearFp8Rows) {
+  CheckRowInvariance<LinearCase<WeightFormat::kFp8Tile32>>(GetParam(), 4);
+}
 TEST_P(Conformance, LinearFp4Rows) { CheckRowInvariance<LinearCase<WeightFormat::kFp4Row32>>(GetParam(), 4); }
 TEST_P(Conformance, HcMixes) { CheckConformance<HcMixesCase>(GetParam(), 4); }
 TEST_P(Conformance, HcMixesRows) { CheckRowInvariance<HcMixesCase>(GetParam()); }

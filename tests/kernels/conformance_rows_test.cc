@@ -6,14 +6,21 @@ namespace {
 
 struct EmbedCase {
   EmbedCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), hidden(rng.Pick<int64_t>({1, 5, 32, 33, 100, 256})), streams(rng.Int(1, 4)), vocab(rng.Int(1, 50)),
-        has_images(rng.Chance(0.5)), table(NormalBf16(rng, vocab * hidden)), given(NormalBf16(rng, 7 * hidden)) {
+      : rows(num_rows),
+        hidden(rng.Pick<int64_t>({1, 5, 32, 33, 100, 256})),
+        streams(rng.Int(1, 4)),
+        vocab(rng.Int(1, 50)),
+        has_images(rng.Chance(0.5)),
+        table(NormalBf16(rng, vocab * hidden)),
+        given(NormalBf16(rng, 7 * hidden)) {
     for (int64_t t = 0; t < rows; ++t) {
       ids.push_back(static_cast<int32_t>(rng.Int(0, vocab - 1)));
       given_row.push_back(rng.Chance(0.5) ? -1 : static_cast<int32_t>(rng.Int(0, 6)));
     }
   }
-  std::string Describe() const { return "hidden " + std::to_string(hidden) + ", streams " + std::to_string(streams); }
+  std::string Describe() const {
+    return "hidden " + std::to_string(hidden) + ", streams " + std::to_string(streams);
+  }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
     std::vector<Bf16> out(static_cast<size_t>(rows * streams * hidden));
@@ -59,8 +66,12 @@ struct EmbedCase {
 
 struct RmsNormCase {
   RmsNormCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), dim(rng.Pick<int64_t>({1, 2, 3, 8, 31, 32, 33, 64, 100, 257, 512})), eps(rng.Pick({1e-20f, 1e-6f})),
-        in_place(rng.Chance(0.5)), x(Activations(rng, rows, dim, Range::kSquarable)), weight(NormalBf16(rng, dim)) {}
+      : rows(num_rows),
+        dim(rng.Pick<int64_t>({1, 2, 3, 8, 31, 32, 33, 64, 100, 257, 512})),
+        eps(rng.Pick({1e-20f, 1e-6f})),
+        in_place(rng.Chance(0.5)),
+        x(Activations(rng, rows, dim, Range::kSquarable)),
+        weight(NormalBf16(rng, dim)) {}
   std::string Describe() const { return "dim " + std::to_string(dim); }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -93,8 +104,10 @@ struct RmsNormCase {
 
 struct FakeQuantizeCase {
   FakeQuantizeCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), dim(32 * rng.Pick<int64_t>({1, 2, 3, 5, 16})),
-        scheme(rng.Chance(0.5) ? QuantScheme::kFp8Act : QuantScheme::kFp4Index), in_place(rng.Chance(0.5)),
+      : rows(num_rows),
+        dim(32 * rng.Pick<int64_t>({1, 2, 3, 5, 16})),
+        scheme(rng.Chance(0.5) ? QuantScheme::kFp8Act : QuantScheme::kFp4Index),
+        in_place(rng.Chance(0.5)),
         x(Activations(rng, rows, dim, Range::kAny)) {}
   std::string Describe() const {
     return "dim " + std::to_string(dim) + (scheme == QuantScheme::kFp8Act ? ", FP8" : ", FP4 index");
@@ -129,7 +142,8 @@ struct FakeQuantizeCase {
 struct RopeTablesCase {
   RopeTablesCase(Rng& rng, int64_t num_rows) : rows(num_rows), freqs(rng.Pick<int64_t>({1, 2, 3, 8, 32})) {
     for (int64_t i = 0; i < freqs; ++i) {
-      values.push_back(static_cast<float>(std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(freqs))));
+      values.push_back(
+          static_cast<float>(std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(freqs))));
     }
     for (int64_t t = 0; t < rows; ++t) {
       positions.push_back(static_cast<int32_t>(rng.Chance(0.3) ? rng.Int(0, 5) : rng.Int(0, (1 << 24) + 3)));
@@ -166,8 +180,11 @@ struct RopeTablesCase {
 
 struct RopeCase {
   RopeCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), heads(rng.Int(1, 5)), freqs(rng.Pick<int64_t>({1, 2, 3, 8, 16, 32})),
-        dim(2 * freqs + rng.Pick<int64_t>({0, 1, 6, 48})), inverse(rng.Chance(0.5)),
+      : rows(num_rows),
+        heads(rng.Int(1, 5)),
+        freqs(rng.Pick<int64_t>({1, 2, 3, 8, 16, 32})),
+        dim(2 * freqs + rng.Pick<int64_t>({0, 1, 6, 48})),
+        inverse(rng.Chance(0.5)),
         x(Activations(rng, rows, heads * dim, Range::kSquarable)) {
     for (int64_t i = 0; i < rows * freqs; ++i) {
       const double angle = rng.Chance(0.1) ? 0 : rng.Uniform(-4, 4);
@@ -176,8 +193,8 @@ struct RopeCase {
     }
   }
   std::string Describe() const {
-    return std::to_string(heads) + " heads of " + std::to_string(dim) + ", " + std::to_string(freqs) + " frequencies" +
-           (inverse ? ", inverse" : "");
+    return std::to_string(heads) + " heads of " + std::to_string(dim) + ", " + std::to_string(freqs) +
+           " frequencies" + (inverse ? ", inverse" : "");
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -209,7 +226,8 @@ struct RopeCase {
     const auto& out = std::get<std::vector<Bf16>>(outputs[0].values);
     for (int64_t head = 0; head < rows * heads; ++head) {
       for (int64_t c = 0; c < dim - 2 * freqs; ++c) {
-        ASSERT_EQ(out[static_cast<size_t>(head * dim + c)], x[static_cast<size_t>(head * dim + c)]) << "channel " << c;
+        ASSERT_EQ(out[static_cast<size_t>(head * dim + c)], x[static_cast<size_t>(head * dim + c)])
+            << "channel " << c;
       }
       for (int64_t c = dim - 2 * freqs; c < dim; c += 2) {
         const auto at = static_cast<size_t>(head * dim + c);
@@ -229,7 +247,8 @@ struct RopeCase {
 /// A row of this case is one number.
 struct ScaleCase {
   ScaleCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), factor(rng.Pick({1.0 / 64, 0.08838834764831845, 1.0, 0.3})),
+      : rows(num_rows),
+        factor(rng.Pick({1.0 / 64, 0.08838834764831845, 1.0, 0.3})),
         x(Activations(rng, rows, 1, Range::kModerate)) {}
   std::string Describe() const { return "factor " + std::to_string(factor); }
 

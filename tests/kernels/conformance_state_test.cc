@@ -10,7 +10,9 @@ namespace {
 
 struct QuantizeWindowCase {
   QuantizeWindowCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), dim(32 * rng.Pick<int64_t>({1, 2, 3, 16})), x(Activations(rng, rows, dim, Range::kAny)) {}
+      : rows(num_rows),
+        dim(32 * rng.Pick<int64_t>({1, 2, 3, 16})),
+        x(Activations(rng, rows, dim, Range::kAny)) {}
   std::string Describe() const { return "dim " + std::to_string(dim); }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -22,8 +24,8 @@ struct QuantizeWindowCase {
       WorkspaceLimits limits;
       limits.max_rows = static_cast<int64_t>(batch.size());
       limits.head_dim = dim;
-      runner.ops().QuantizeWindow(runner.Context(limits),
-                                  {limits.max_rows, dim, input.data(), batch_codes.data(), batch_scales.data()});
+      runner.ops().QuantizeWindow(runner.Context(limits), {limits.max_rows, dim, input.data(),
+                                                           batch_codes.data(), batch_scales.data()});
       PutRows(batch_codes, dim, batch, &codes);
       PutRows(batch_scales, dim / kQuantGroup, batch, &scales);
     }
@@ -39,7 +41,8 @@ struct CommitWindowCase {
   CommitWindowCase(Rng& rng, int64_t num_rows)
       : dim(32 * rng.Int(1, 3)), windows(rng, 1 + num_rows / 8, dim, rng.Pick<int64_t>({1, 4, 16, 64})) {
     for (int64_t s = 0; s < windows.count(); ++s) {
-      const int64_t last = std::min(windows.chunk_rows(s), windows.capacity());  // the newest rows of the chunk
+      const int64_t last =
+          std::min(windows.chunk_rows(s), windows.capacity());  // the newest rows of the chunk
       for (int64_t i = windows.chunk_rows(s) - last; i < windows.chunk_rows(s); ++i) {
         if (static_cast<int64_t>(seq.size()) == num_rows) break;
         seq.push_back(static_cast<int32_t>(s));
@@ -48,7 +51,8 @@ struct CommitWindowCase {
     }
   }
   std::string Describe() const {
-    return std::to_string(seq.size()) + " positions of " + std::to_string(windows.count()) + " sequences, dim " + std::to_string(dim);
+    return std::to_string(seq.size()) + " positions of " + std::to_string(windows.count()) +
+           " sequences, dim " + std::to_string(dim);
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -59,7 +63,8 @@ struct CommitWindowCase {
       for (int64_t row : batch) {
         if (row < static_cast<int64_t>(seq.size())) existing.push_back(row);
       }
-      const Operand<int32_t> batch_seq(TakeRows(seq, 1, existing)), batch_positions(TakeRows(positions, 1, existing));
+      const Operand<int32_t> batch_seq(TakeRows(seq, 1, existing)),
+          batch_positions(TakeRows(positions, 1, existing));
       CommitWindowParams p;
       p.rows = static_cast<int64_t>(existing.size());
       p.dim = dim;
@@ -81,7 +86,8 @@ struct CommitWindowCase {
       const WindowView view = state.Views()[static_cast<size_t>(seq[i])];
       const int64_t row = positions[i] - view.chunk_begin, slot = positions[i] % view.capacity;
       for (int64_t c = 0; c < dim; ++c) view.codes[slot * dim + c] = view.chunk_codes[row * dim + c];
-      for (int64_t g = 0; g < dim / 32; ++g) view.scales[slot * (dim / 32) + g] = view.chunk_scales[row * (dim / 32) + g];
+      for (int64_t g = 0; g < dim / 32; ++g)
+        view.scales[slot * (dim / 32) + g] = view.chunk_scales[row * (dim / 32) + g];
     }
     ASSERT_EQ(std::get<std::vector<uint8_t>>(outputs[0].values), state.RingBytes());
   }
@@ -94,8 +100,11 @@ struct CommitWindowCase {
 template <EntryFormat kFormat>
 struct WriteEntriesCase {
   WriteEntriesCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), dim(32 * rng.Pick<int64_t>({1, 2, 4})), sequences(rng.Int(1, 4)),
-        state(rng, kFormat, dim, sequences, 2 * rows + 5), x(Activations(rng, rows, dim, Range::kAny)) {
+      : rows(num_rows),
+        dim(32 * rng.Pick<int64_t>({1, 2, 4})),
+        sequences(rng.Int(1, 4)),
+        state(rng, kFormat, dim, sequences, 2 * rows + 5),
+        x(Activations(rng, rows, dim, Range::kAny)) {
     const std::vector<int32_t> places = rng.DistinctShuffled(rows, sequences * (2 * rows + 5));
     for (int32_t place : places) {
       seq.push_back(place % static_cast<int32_t>(sequences));
@@ -105,7 +114,8 @@ struct WriteEntriesCase {
     for (Bf16& v : x) v = ToBf16(std::clamp(ToFloat(v), -2688.0f, 2688.0f));
   }
   std::string Describe() const {
-    return "dim " + std::to_string(dim) + ", " + std::to_string(state.layout().entries_per_block) + " entries a block";
+    return "dim " + std::to_string(dim) + ", " + std::to_string(state.layout().entries_per_block) +
+           " entries a block";
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -150,8 +160,8 @@ struct RandomTails {
   std::vector<TailView> Views() {
     std::vector<TailView> views;
     for (size_t s = 0; s < chunk_begin.size(); ++s) {
-      views.push_back({rings[2 * s].data(), rings[2 * s + 1].data(), capacity, chunk_begin[s], chunks[2 * s].data(),
-                       chunks[2 * s + 1].data()});
+      views.push_back({rings[2 * s].data(), rings[2 * s + 1].data(), capacity, chunk_begin[s],
+                       chunks[2 * s].data(), chunks[2 * s + 1].data()});
     }
     return views;
   }
@@ -163,11 +173,15 @@ struct RandomTails {
 
 struct CompressorPoolCase {
   CompressorPoolCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), dim(rng.Pick<int64_t>({1, 8, 33, 64})), ratio(rng.Int(1, 4)), tails(rng, rng.Int(1, 4), dim, ratio) {
+      : rows(num_rows),
+        dim(rng.Pick<int64_t>({1, 8, 33, 64})),
+        ratio(rng.Int(1, 4)),
+        tails(rng, rng.Int(1, 4), dim, ratio) {
     for (int64_t g = 0; g < rows; ++g) {
       // Any group that ends inside the chunk; it may begin in the ring.
       const auto s = static_cast<size_t>(rng.Int(0, static_cast<int64_t>(tails.chunk_begin.size()) - 1));
-      const int64_t first = tails.chunk_begin[s] / ratio, last = (tails.chunk_begin[s] + tails.chunk_rows[s]) / ratio - 1;
+      const int64_t first = tails.chunk_begin[s] / ratio,
+                    last = (tails.chunk_begin[s] + tails.chunk_rows[s]) / ratio - 1;
       seq.push_back(static_cast<int32_t>(s));
       entries.push_back(static_cast<int32_t>(rng.Int(first, std::max(first, last))));
     }
@@ -205,7 +219,8 @@ struct CompressorPoolCase {
       const auto s = static_cast<size_t>(seq[static_cast<size_t>(g)]);
       for (int64_t c = 0; c < dim; ++c) {
         double top = 0, bottom = 0, magnitude = 0;
-        for (int64_t token = entries[static_cast<size_t>(g)] * ratio; token < (entries[static_cast<size_t>(g)] + 1) * ratio; ++token) {
+        for (int64_t token = entries[static_cast<size_t>(g)] * ratio;
+             token < (entries[static_cast<size_t>(g)] + 1) * ratio; ++token) {
           const bool staged = token >= tails.chunk_begin[s];
           const auto& content = staged ? tails.chunks[2 * s] : tails.rings[2 * s];
           const auto& gate = staged ? tails.chunks[2 * s + 1] : tails.rings[2 * s + 1];
@@ -213,10 +228,12 @@ struct CompressorPoolCase {
           const double weight = std::exp(static_cast<double>(gate[static_cast<size_t>(row * dim + c)]));
           top += weight * content[static_cast<size_t>(row * dim + c)];
           bottom += weight;
-          magnitude = std::max(magnitude, std::fabs(static_cast<double>(content[static_cast<size_t>(row * dim + c)])));
+          magnitude = std::max(magnitude,
+                               std::fabs(static_cast<double>(content[static_cast<size_t>(row * dim + c)])));
         }
         const double want = top / bottom;
-        ASSERT_NEAR(ToFloat(latents[static_cast<size_t>(g * dim + c)]), want, 0.004 * std::fabs(want) + 1e-5 * magnitude);
+        ASSERT_NEAR(ToFloat(latents[static_cast<size_t>(g * dim + c)]), want,
+                    0.004 * std::fabs(want) + 1e-5 * magnitude);
       }
     }
   }
@@ -238,7 +255,9 @@ struct CommitTailCase {
       }
     }
   }
-  std::string Describe() const { return "dim " + std::to_string(dim) + ", " + std::to_string(seq.size()) + " positions"; }
+  std::string Describe() const {
+    return "dim " + std::to_string(dim) + ", " + std::to_string(seq.size()) + " positions";
+  }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
     RandomTails state = tails;
@@ -248,7 +267,8 @@ struct CommitTailCase {
       for (int64_t row : batch) {
         if (row < static_cast<int64_t>(seq.size())) existing.push_back(row);
       }
-      const Operand<int32_t> batch_seq(TakeRows(seq, 1, existing)), batch_positions(TakeRows(positions, 1, existing));
+      const Operand<int32_t> batch_seq(TakeRows(seq, 1, existing)),
+          batch_positions(TakeRows(positions, 1, existing));
       CommitTailParams p;
       p.rows = static_cast<int64_t>(existing.size());
       p.dim = dim;
@@ -276,7 +296,8 @@ struct CommitTailCase {
         }
       }
     }
-    for (size_t i = 0; i < want.size(); ++i) ASSERT_EQ(std::get<std::vector<float>>(outputs[i].values), want[i]) << "ring " << i;
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(std::get<std::vector<float>>(outputs[i].values), want[i]) << "ring " << i;
   }
 
   int64_t dim;
@@ -286,10 +307,14 @@ struct CommitTailCase {
 
 struct EngramGatherCase {
   EngramGatherCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), columns(rng.Int(1, 6)), width(32 * rng.Pick<int64_t>({1, 2, 8})), table_rows(rng.Int(1, 60)) {
+      : rows(num_rows),
+        columns(rng.Int(1, 6)),
+        width(32 * rng.Pick<int64_t>({1, 2, 8})),
+        table_rows(rng.Int(1, 60)) {
     codes.push_back(0);  // the table begins at an odd address
     for (int64_t i = 0; i < table_rows * width; ++i) codes.push_back(RandomE4m3(rng));
-    for (int64_t i = 0; i < table_rows * width / 32; ++i) scales.push_back(static_cast<uint8_t>(rng.Int(90, 160)));
+    for (int64_t i = 0; i < table_rows * width / 32; ++i)
+      scales.push_back(static_cast<uint8_t>(rng.Int(90, 160)));
     for (int64_t i = 0; i < rows * columns; ++i) row_ids.push_back(rng.Int(0, table_rows - 1));
   }
   std::string Describe() const { return std::to_string(columns) + " columns of " + std::to_string(width); }
@@ -324,9 +349,14 @@ struct EngramGatherCase {
 
 struct EngramGateCase {
   EngramGateCase(Rng& rng, int64_t num_rows)
-      : rows(num_rows), n(rng.Int(1, 4)), hidden(rng.Pick<int64_t>({1, 8, 33, 64, 256})), has_images(rng.Chance(0.5)),
-        wants_gate(rng.Chance(0.5)), streams(Activations(rng, rows, n * hidden, Range::kModerate)),
-        kv(Activations(rng, rows, (n + 1) * hidden, Range::kModerate)), q_weight(NormalBf16(rng, n * hidden)),
+      : rows(num_rows),
+        n(rng.Int(1, 4)),
+        hidden(rng.Pick<int64_t>({1, 8, 33, 64, 256})),
+        has_images(rng.Chance(0.5)),
+        wants_gate(rng.Chance(0.5)),
+        streams(Activations(rng, rows, n * hidden, Range::kModerate)),
+        kv(Activations(rng, rows, (n + 1) * hidden, Range::kModerate)),
+        q_weight(NormalBf16(rng, n * hidden)),
         k_weight(NormalBf16(rng, n * hidden)) {
     for (int64_t t = 0; t < rows; ++t) is_image.push_back(rng.Chance(0.4) ? 1 : 0);
     // Products of subnormal numbers vanish in fp32: the sign of the dot product, and with it the gate, would be left to chance.

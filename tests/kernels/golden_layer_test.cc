@@ -1,11 +1,11 @@
 // Every operation of a TINY layer, fed with its recorded inputs: the prefill of the 33-token prompt and one decode step after it.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/golden_model.h"
 #include "tensor/quantize.h"
@@ -47,7 +47,8 @@ class GoldenBlocks {
       }
       std::byte* block = blocks_.back().data();
       const int64_t row = j % layout_.entries_per_block;
-      std::copy_n(goldens.Get(codes).bytes.data() + j * code_bytes, code_bytes, block + layout_.codes_offset + row * code_bytes);
+      std::copy_n(goldens.Get(codes).bytes.data() + j * code_bytes, code_bytes,
+                  block + layout_.codes_offset + row * code_bytes);
       std::copy_n(goldens.Get(scales).bytes.data() + j * scale_bytes, scale_bytes,
                   block + layout_.scales_offset + row * scale_bytes);
     }
@@ -65,7 +66,8 @@ class GoldenBlocks {
       const auto row = static_cast<int64_t>(j % per_block);
       std::vector<Bf16> entry(static_cast<size_t>(layout_.dim));
       DequantizeFp4Main(block + layout_.codes_offset + row * layout_.dim / 2,
-                        block + layout_.scales_offset + row * layout_.dim / kMainKvGroup, layout_.dim, entry.data());
+                        block + layout_.scales_offset + row * layout_.dim / kMainKvGroup, layout_.dim,
+                        entry.data());
       values.insert(values.end(), entry.begin(), entry.end());
     }
     return values;
@@ -90,7 +92,8 @@ GoldenBlocks SourceBlocks(const RecordedPass& pass, int64_t source, EntryFormat 
 
 class GoldenLayer : public ::testing::TestWithParam<std::string> {
  protected:
-  void CheckMixes(const RecordedPass& pass, int64_t layer, const std::string& site, const std::string& streams);
+  void CheckMixes(const RecordedPass& pass, int64_t layer, const std::string& site,
+                  const std::string& streams);
   void CheckLatents(const RecordedPass& pass, int64_t source);
   void CheckScores(const RecordedPass& pass, int64_t layer);
   void CheckSelection(const RecordedPass& pass, int64_t layer);
@@ -100,7 +103,8 @@ class GoldenLayer : public ::testing::TestWithParam<std::string> {
   static std::span<const Bf16> Recorded(const RecordedPass& pass, int64_t layer, const std::string& suffix) {
     return TinyGoldens().Bf16s(pass.Name(layer, suffix));
   }
-  static std::span<const float> RecordedF32(const RecordedPass& pass, int64_t layer, const std::string& suffix) {
+  static std::span<const float> RecordedF32(const RecordedPass& pass, int64_t layer,
+                                            const std::string& suffix) {
     return TinyGoldens().Floats(pass.Name(layer, suffix));
   }
   static std::string Weight(int64_t layer, const std::string& suffix) {
@@ -171,7 +175,8 @@ TEST_P(GoldenLayer, Engram) {
   }
 }
 
-void GoldenLayer::CheckMixes(const RecordedPass& pass, int64_t layer, const std::string& site, const std::string& streams) {
+void GoldenLayer::CheckMixes(const RecordedPass& pass, int64_t layer, const std::string& site,
+                             const std::string& streams) {
   const auto rows = static_cast<size_t>(pass.rows());
   std::vector<float> pre(rows * 4), post(rows * 4), comb(rows * 16);
   HcMixesParams p;
@@ -200,17 +205,22 @@ TEST_P(GoldenLayer, HyperConnections) {
       CheckMixes(pass, layer, "attn", "streams_in");
       CheckMixes(pass, layer, "ffn", "streams_mid");
       const auto in = Recorded(pass, layer, "streams_in"), mid = Recorded(pass, layer, "streams_mid");
-      ExpectGolden(runner_, pass.Name(layer, "attn_collapsed"), ops_.Collapse(in, RecordedF32(pass, layer, "hc.pre_in")));
-      ExpectGolden(runner_, pass.Name(layer, "streams_mid"),
-                   ops_.Expand(Recorded(pass, layer, "attn.output"), in, RecordedF32(pass, layer, "hc.attn_post"),
-                               RecordedF32(pass, layer, "hc.attn_comb")));
-      ExpectGolden(runner_, pass.Name(layer, "streams_out"),
-                   ops_.Expand(Recorded(pass, layer, "ffn.output"), mid, RecordedF32(pass, layer, "hc.ffn_post"),
-                               RecordedF32(pass, layer, "hc.ffn_comb")));
-      ExpectGolden(runner_, pass.Name(layer, "collapsed_out"),
-                   ops_.Collapse(Recorded(pass, layer, "streams_out"), RecordedF32(pass, layer, "hc.ffn_pre")));
-      ExpectGolden(runner_, pass.Name(layer, "attn.input"),
-                   ops_.Norm(Recorded(pass, layer, "attn_collapsed"), TinyBf16(Weight(layer, "attn_norm.weight"))));
+      ExpectGolden(runner_, pass.Name(layer, "attn_collapsed"),
+                   ops_.Collapse(in, RecordedF32(pass, layer, "hc.pre_in")));
+      ExpectGolden(
+          runner_, pass.Name(layer, "streams_mid"),
+          ops_.Expand(Recorded(pass, layer, "attn.output"), in, RecordedF32(pass, layer, "hc.attn_post"),
+                      RecordedF32(pass, layer, "hc.attn_comb")));
+      ExpectGolden(
+          runner_, pass.Name(layer, "streams_out"),
+          ops_.Expand(Recorded(pass, layer, "ffn.output"), mid, RecordedF32(pass, layer, "hc.ffn_post"),
+                      RecordedF32(pass, layer, "hc.ffn_comb")));
+      ExpectGolden(
+          runner_, pass.Name(layer, "collapsed_out"),
+          ops_.Collapse(Recorded(pass, layer, "streams_out"), RecordedF32(pass, layer, "hc.ffn_pre")));
+      ExpectGolden(
+          runner_, pass.Name(layer, "attn.input"),
+          ops_.Norm(Recorded(pass, layer, "attn_collapsed"), TinyBf16(Weight(layer, "attn_norm.weight"))));
       ExpectGolden(runner_, pass.Name(layer, "ffn.input"),
                    ops_.Norm(ops_.Collapse(mid, RecordedF32(pass, layer, "hc.attn_pre")),
                              TinyBf16(Weight(layer, "ffn_norm.weight"))));
@@ -233,7 +243,8 @@ TEST_P(GoldenLayer, TapsAndHead) {
   }
   // The class of the logits leaves no room for another rounding before the head: its input comes from the reference.
   OpRunner reference("reference");
-  const std::vector<Bf16> normed = TinyOps(&reference).Norm(TinyGoldens().Bf16s("p33.final_hidden"), TinyBf16("norm.weight"));
+  const std::vector<Bf16> normed =
+      TinyOps(&reference).Norm(TinyGoldens().Bf16s("p33.final_hidden"), TinyBf16("norm.weight"));
   ExpectGolden(runner_, "p33.logits", ops_.LinearF32(normed, TinyWeight("head")));
 }
 
@@ -244,13 +255,15 @@ TEST_P(GoldenLayer, Queries) {
       const std::vector<Bf16> qr = ops_.Norm(ops_.QuantizedLinear(x, TinyWeight(Weight(layer, "attn.wq_a"))),
                                              TinyBf16(Weight(layer, "attn.q_norm.weight")));
       ExpectGolden(runner_, pass.Name(layer, "attn.qr"), qr);
-      std::vector<Bf16> q = ops_.QuantizedLinear(Recorded(pass, layer, "attn.qr"), TinyWeight(Weight(layer, "attn.wq_b")));
+      std::vector<Bf16> q =
+          ops_.QuantizedLinear(Recorded(pass, layer, "attn.qr"), TinyWeight(Weight(layer, "attn.wq_b")));
       ops_.Rotate(&q, tiny::kHeads, tiny::kHeadDim, pass.positions, tiny::Ratio(layer));
       ExpectGolden(runner_, pass.Name(layer, "attn.q"), q);
       std::vector<Bf16> kv = ops_.Norm(ops_.QuantizedLinear(x, TinyWeight(Weight(layer, "attn.wkv"))),
                                        TinyBf16(Weight(layer, "attn.kv_norm.weight")));
       ops_.Rotate(&kv, 1, tiny::kHeadDim, pass.positions, tiny::Ratio(layer));
-      ExpectGolden(runner_, pass.Name(layer, "attn.window_kv"), ops_.Quantize(kv, tiny::kHeadDim, QuantScheme::kFp8Act));
+      ExpectGolden(runner_, pass.Name(layer, "attn.window_kv"),
+                   ops_.Quantize(kv, tiny::kHeadDim, QuantScheme::kFp8Act));
     }
   }
 }
@@ -302,7 +315,8 @@ void GoldenLayer::CheckLatents(const RecordedPass& pass, int64_t source) {
   std::vector<Bf16> keys = ops_.Norm(ops_.Linear(latent, TinyWeight(Weight(source, "attn.indexer.wk"))),
                                      TinyBf16(Weight(source, "attn.indexer.k_norm.weight")));
   ops_.Rotate(&keys, 1, tiny::kIndexDim, group_positions, ratio);
-  ExpectGolden(runner_, pass.Name(source, "attn.index_keys"), ops_.Quantize(keys, tiny::kIndexDim, QuantScheme::kFp4Index));
+  ExpectGolden(runner_, pass.Name(source, "attn.index_keys"),
+               ops_.Quantize(keys, tiny::kIndexDim, QuantScheme::kFp4Index));
   std::vector<Bf16> main(latent.begin(), latent.end());
   ops_.Rotate(&main, 1, tiny::kHeadDim, group_positions, ratio);
 
@@ -321,7 +335,8 @@ void GoldenLayer::CheckLatents(const RecordedPass& pass, int64_t source) {
     runner_.ops().WriteEntries(runner_.Context(Limits(p.rows)), p);
     EXPECT_TRUE(got.HasSameBytes(want)) << pass.prefix << ", source " << source;
     if (format == EntryFormat::kFp4Main) {
-      ExpectGolden(runner_, pass.Name(source, "attn.main_kv"), got.MainValues(static_cast<size_t>(entries.front())));
+      ExpectGolden(runner_, pass.Name(source, "attn.main_kv"),
+                   got.MainValues(static_cast<size_t>(entries.front())));
     }
   }
 }
@@ -333,14 +348,18 @@ TEST_P(GoldenLayer, CompressorAndEntries) {
 }
 
 void GoldenLayer::CheckScores(const RecordedPass& pass, int64_t layer) {
-  std::vector<Bf16> queries = ops_.QuantizedLinear(Recorded(pass, layer, "attn.qr"), TinyWeight(Weight(layer, "attn.indexer.wq_b")));
+  std::vector<Bf16> queries =
+      ops_.QuantizedLinear(Recorded(pass, layer, "attn.qr"), TinyWeight(Weight(layer, "attn.indexer.wq_b")));
   ops_.Rotate(&queries, tiny::kIndexHeads, tiny::kIndexDim, pass.positions, tiny::Ratio(layer));
-  ExpectGolden(runner_, pass.Name(layer, "attn.indexer.queries"), ops_.Quantize(queries, tiny::kIndexDim, QuantScheme::kFp4Index));
+  ExpectGolden(runner_, pass.Name(layer, "attn.indexer.queries"),
+               ops_.Quantize(queries, tiny::kIndexDim, QuantScheme::kFp4Index));
 
-  std::vector<Bf16> weights = ops_.Linear(Recorded(pass, layer, "attn.input"), TinyWeight(Weight(layer, "attn.indexer.weights_proj")));
+  std::vector<Bf16> weights = ops_.Linear(Recorded(pass, layer, "attn.input"),
+                                          TinyWeight(Weight(layer, "attn.indexer.weights_proj")));
   ScaleParams scale;
   scale.count = static_cast<int64_t>(weights.size());
-  scale.factor = 1.0 / std::sqrt(static_cast<double>(tiny::kIndexDim)) / std::sqrt(static_cast<double>(tiny::kIndexHeads));
+  scale.factor = 1.0 / std::sqrt(static_cast<double>(tiny::kIndexDim)) /
+                 std::sqrt(static_cast<double>(tiny::kIndexHeads));
   scale.x = weights.data();
   runner_.ops().Scale(runner_.Context(Limits(pass.rows())), scale);
   ExpectGolden(runner_, pass.Name(layer, "attn.indexer.head_weights"), weights);
@@ -432,8 +451,10 @@ void GoldenLayer::CheckHeads(const RecordedPass& pass, int64_t layer) {
   const std::string ring = "p33.state.ring." + std::to_string(layer);
   std::vector<uint8_t> ring_codes, ring_scales;
   if (pass.is_decode()) {
-    ring_codes.assign(TinyGoldens().Bytes(ring + ".codes").begin(), TinyGoldens().Bytes(ring + ".codes").end());
-    ring_scales.assign(TinyGoldens().Bytes(ring + ".scales").begin(), TinyGoldens().Bytes(ring + ".scales").end());
+    ring_codes.assign(TinyGoldens().Bytes(ring + ".codes").begin(),
+                      TinyGoldens().Bytes(ring + ".codes").end());
+    ring_scales.assign(TinyGoldens().Bytes(ring + ".scales").begin(),
+                       TinyGoldens().Bytes(ring + ".scales").end());
     sequence.window.codes = ring_codes.data();
     sequence.window.scales = ring_scales.data();
   }
@@ -469,7 +490,8 @@ TEST_P(GoldenLayer, Attention) {
       const auto recorded = Recorded(pass, layer, "attn.heads");
       std::vector<Bf16> heads(recorded.begin(), recorded.end());
       ops_.Rotate(&heads, tiny::kHeads, tiny::kHeadDim, pass.positions, tiny::Ratio(layer), /*inverse=*/true);
-      const std::vector<Bf16> low_rank = ops_.Linear(heads, TinyWeight(Weight(layer, "attn.wo_a")), tiny::kGroups);
+      const std::vector<Bf16> low_rank =
+          ops_.Linear(heads, TinyWeight(Weight(layer, "attn.wo_a")), tiny::kGroups);
       ExpectGolden(runner_, pass.Name(layer, "attn.output"),
                    ops_.QuantizedLinear(low_rank, TinyWeight(Weight(layer, "attn.wo_b"))));
     }
@@ -501,7 +523,8 @@ void GoldenLayer::CheckMoe(const RecordedPass& pass, int64_t layer) {
 
   const std::vector<Bf16> quantized = ops_.Quantize(x, tiny::kHidden, QuantScheme::kFp8Act);
   std::vector<ExpertWeights> experts;
-  for (int64_t e = 0; e < tiny::kExperts; ++e) experts.push_back(TinyExpert(Weight(layer, "ffn.experts." + std::to_string(e))));
+  for (int64_t e = 0; e < tiny::kExperts; ++e)
+    experts.push_back(TinyExpert(Weight(layer, "ffn.experts." + std::to_string(e))));
   std::vector<Bf16> shared(x.size()), y(x.size());
   MoeExpertsParams p;
   p.rows = pass.rows();
@@ -535,7 +558,8 @@ class EveryGoldenCompared : public ::testing::Environment {
     if (run.test_to_run_count() != run.total_test_count() || run.failed_test_count() > 0) return;
     for (const std::string prefix : {"p33.layers.", "p33.decode.layers."}) {
       for (const std::string& name : TinyGoldens().NotCompared(prefix)) {
-        const bool is_input = name.ends_with("hc.pre_in") || name.ends_with("engram.rows") || name.ends_with("streams_in");
+        const bool is_input =
+            name.ends_with("hc.pre_in") || name.ends_with("engram.rows") || name.ends_with("streams_in");
         EXPECT_TRUE(is_input) << name << " was compared with nothing";
       }
     }

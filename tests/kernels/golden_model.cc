@@ -1,10 +1,10 @@
 #include "kernels/golden_model.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+
+#include <gtest/gtest.h>
 
 #include "tensor/quantize.h"
 
@@ -107,7 +107,8 @@ void ExpectGolden(const OpRunner& runner, const std::string& name, std::span<con
   if (IsReference(runner) || tolerance == "exact") {
     EXPECT_EQ(c.differing, 0) << name << ": " << c.ToString();
   } else if (tolerance == "grid") {
-    EXPECT_LE(static_cast<double>(c.differing), kGridShare * static_cast<double>(c.elements)) << name << ": " << c.ToString();
+    EXPECT_LE(static_cast<double>(c.differing), kGridShare * static_cast<double>(c.elements))
+        << name << ": " << c.ToString();
   } else {
     EXPECT_TRUE(deepinfer::testing::WithinBf16Class(c)) << name << ": " << c.ToString();
   }
@@ -206,8 +207,8 @@ std::vector<Bf16> TinyOps::Collapse(std::span<const Bf16> streams, std::span<con
   return y;
 }
 
-std::vector<Bf16> TinyOps::Expand(std::span<const Bf16> y, std::span<const Bf16> streams, std::span<const float> post,
-                                  std::span<const float> comb) {
+std::vector<Bf16> TinyOps::Expand(std::span<const Bf16> y, std::span<const Bf16> streams,
+                                  std::span<const float> post, std::span<const float> comb) {
   HcExpandParams p;
   p.rows = static_cast<int64_t>(post.size()) / tiny::kStreams;
   p.hc_mult = tiny::kStreams;
@@ -222,8 +223,8 @@ std::vector<Bf16> TinyOps::Expand(std::span<const Bf16> y, std::span<const Bf16>
   return out;
 }
 
-void TinyOps::Rotate(std::vector<Bf16>* x, int64_t heads, int64_t dim, const std::vector<int32_t>& positions, int64_t ratio,
-                     bool inverse) {
+void TinyOps::Rotate(std::vector<Bf16>* x, int64_t heads, int64_t dim, const std::vector<int32_t>& positions,
+                     int64_t ratio, bool inverse) {
   const auto rows = static_cast<int64_t>(positions.size());
   std::vector<float> cos(static_cast<size_t>(rows * tiny::kFreqs)), sin(cos.size());
   RopeTablesParams tables;

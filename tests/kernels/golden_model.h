@@ -15,9 +15,12 @@ using deepinfer::testing::GoldenTensor;
 
 /// Shape of TINY (spec: model.md §15).
 namespace tiny {
-inline constexpr int64_t kLayers = 10, kVocab = 512, kHidden = 256, kIntermediate = 64, kHeads = 4, kHeadDim = 64, kFreqs = 8;
-inline constexpr int64_t kQueryRank = 64, kGroups = 2, kOutputRank = 64, kWindow = 16, kIndexHeads = 4, kIndexDim = 32;
-inline constexpr int64_t kTopK = 8, kCandidateBlocks = 4, kCandidateBlock = 4, kExperts = 8, kExpertsPerToken = 2;
+inline constexpr int64_t kLayers = 10, kVocab = 512, kHidden = 256, kIntermediate = 64, kHeads = 4,
+                         kHeadDim = 64, kFreqs = 8;
+inline constexpr int64_t kQueryRank = 64, kGroups = 2, kOutputRank = 64, kWindow = 16, kIndexHeads = 4,
+                         kIndexDim = 32;
+inline constexpr int64_t kTopK = 8, kCandidateBlocks = 4, kCandidateBlock = 4, kExperts = 8,
+                         kExpertsPerToken = 2;
 inline constexpr int64_t kStreams = 4, kEngramColumns = 6, kEngramWidth = 32, kPrompt = 33;
 inline constexpr float kEps = 1e-20f;
 /// 0 for window-only layers.
@@ -54,11 +57,11 @@ class TinyOps {
   std::vector<Bf16> QuantizedLinear(std::span<const Bf16> x, const WeightView& weight);
   std::vector<Bf16> Norm(std::span<const Bf16> x, std::span<const Bf16> weight);
   std::vector<Bf16> Collapse(std::span<const Bf16> streams, std::span<const float> pre);
-  std::vector<Bf16> Expand(std::span<const Bf16> y, std::span<const Bf16> streams, std::span<const float> post,
-                           std::span<const float> comb);
+  std::vector<Bf16> Expand(std::span<const Bf16> y, std::span<const Bf16> streams,
+                           std::span<const float> post, std::span<const float> comb);
   /// Rotated in place at these positions with the frequencies of a layer of this ratio.
-  void Rotate(std::vector<Bf16>* x, int64_t heads, int64_t dim, const std::vector<int32_t>& positions, int64_t ratio,
-              bool inverse = false);
+  void Rotate(std::vector<Bf16>* x, int64_t heads, int64_t dim, const std::vector<int32_t>& positions,
+              int64_t ratio, bool inverse = false);
 
  private:
   OpRunner* runner_;

@@ -1,9 +1,9 @@
 // Single operations against the unit.* vectors of the goldens.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <limits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/golden_model.h"
 
@@ -124,14 +124,16 @@ TEST_P(GoldenUnit, Select) {
 
   // The golden is a membership mask over entries; the scores of the candidates' columns follow from the list.
   std::vector<uint8_t> member(static_cast<size_t>(rows * kColumns));
-  std::vector<float> in_pool(static_cast<size_t>(rows * kBlocks * kBlock), -std::numeric_limits<float>::infinity());
+  std::vector<float> in_pool(static_cast<size_t>(rows * kBlocks * kBlock),
+                             -std::numeric_limits<float>::infinity());
   for (int64_t t = 0; t < rows; ++t) {
     for (int64_t i = 0; i < kBlocks * kBlock; ++i) {
       const int32_t block = candidates[static_cast<size_t>(t * kBlocks + i / kBlock)];
       const int64_t entry = block * kBlock + i % kBlock;
       if (block < 0 || entry >= kColumns) continue;
       member[static_cast<size_t>(t * kColumns + entry)] = 1;
-      in_pool[static_cast<size_t>(t * kBlocks * kBlock + i)] = scores[static_cast<size_t>(t * kColumns + entry)];
+      in_pool[static_cast<size_t>(t * kBlocks * kBlock + i)] =
+          scores[static_cast<size_t>(t * kColumns + entry)];
     }
   }
   ExpectGolden(runner_, "unit.select.candidates", member);

@@ -39,7 +39,8 @@ std::vector<std::string> ImplementationNames() {
 
 const Ops& Implementation(const std::string& name) {
   const auto it = AllImplementations().find(name);
-  if (it == AllImplementations().end() || it->second == nullptr) throw std::runtime_error("no implementation " + name);
+  if (it == AllImplementations().end() || it->second == nullptr)
+    throw std::runtime_error("no implementation " + name);
   return *it->second;
 }
 

@@ -29,17 +29,12 @@ double RowRms(const double* row, int64_t n) {
 /// Largest difference that class `match` allows for one element.
 double Allowed(Match match, double reference, double row_rms) {
   switch (match) {
-    case Match::kBf16:
-      return 1.001 * Bf16Ulp(reference) + 1e-4 * row_rms;
-    case Match::kBf16Bins:
-      return 1.001 * Bf16Ulp(reference) + 0.1 * row_rms;
-    case Match::kFp32:
-      return 1e-5 * std::max(std::fabs(reference), row_rms) + 1e-38;
-    case Match::kScore:
-      return 1.001 * Bf16Ulp(reference);
+    case Match::kBf16: return 1.001 * Bf16Ulp(reference) + 1e-4 * row_rms;
+    case Match::kBf16Bins: return 1.001 * Bf16Ulp(reference) + 0.1 * row_rms;
+    case Match::kFp32: return 1e-5 * std::max(std::fabs(reference), row_rms) + 1e-38;
+    case Match::kScore: return 1.001 * Bf16Ulp(reference);
     case Match::kExact:
-    case Match::kFormula:
-      break;
+    case Match::kFormula: break;
   }
   return 0;
 }
@@ -48,17 +43,12 @@ double Allowed(Match match, double reference, double row_rms) {
 double AllowedCount(Match match, int64_t elements, int64_t row_size) {
   const auto n = static_cast<double>(elements);
   switch (match) {
-    case Match::kBf16:
-      return 0.02 * n + 1;
-    case Match::kBf16Bins:
-      return 0.02 * n + static_cast<double>(row_size);
-    case Match::kScore:
-      return 0.01 * n + 1;
+    case Match::kBf16: return 0.02 * n + 1;
+    case Match::kBf16Bins: return 0.02 * n + static_cast<double>(row_size);
+    case Match::kScore: return 0.01 * n + 1;
     case Match::kFp32:
-    case Match::kFormula:
-      return n;
-    case Match::kExact:
-      break;
+    case Match::kFormula: return n;
+    case Match::kExact: break;
   }
   return 0;
 }
@@ -77,7 +67,8 @@ std::string Place(const Output& output, size_t i) {
 
 void ExpectClose(const Output& got, const Output& reference) {
   const auto to_doubles = [](const auto& values) { return ToDoubles(values); };
-  const std::vector<double> a = std::visit(to_doubles, got.values), b = std::visit(to_doubles, reference.values);
+  const std::vector<double> a = std::visit(to_doubles, got.values),
+                            b = std::visit(to_doubles, reference.values);
   double differing = 0;
   for (size_t i = 0; i < b.size(); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
@@ -85,7 +76,8 @@ void ExpectClose(const Output& got, const Output& reference) {
     const auto row_begin = static_cast<int64_t>(i) / reference.row_size * reference.row_size;
     const double allowed = Allowed(reference.match, b[i], RowRms(b.data() + row_begin, reference.row_size));
     ASSERT_TRUE(std::fabs(a[i] - b[i]) <= allowed)
-        << Place(reference, i) << " is " << a[i] << ", the reference has " << b[i] << ", allowed difference " << allowed;
+        << Place(reference, i) << " is " << a[i] << ", the reference has " << b[i] << ", allowed difference "
+        << allowed;
   }
   ASSERT_LE(differing, AllowedCount(reference.match, static_cast<int64_t>(b.size()), reference.row_size))
       << "elements of " << reference.name << " that differ, of " << b.size();
@@ -98,7 +90,8 @@ void ExpectSameBits(const Output& got, const Output& want, const std::string& wh
         ASSERT_EQ(a.size(), b.size());
         for (size_t i = 0; i < b.size(); ++i) {
           ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(b[i])), 0)
-              << what << ": " << Place(want, i) << " is " << AsDouble(a[i]) << ", expected " << AsDouble(b[i]);
+              << what << ": " << Place(want, i) << " is " << AsDouble(a[i]) << ", expected "
+              << AsDouble(b[i]);
         }
       },
       want.values);

@@ -7,13 +7,13 @@
 //   void CheckFormula(const Outputs&) const;                       // optional: properties that follow from the outputs alone
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/op_runner.h"
 #include "kernels/random_data.h"
@@ -26,8 +26,8 @@ enum class Match {
   kBf16,      // one bf16 ulp or 1e-4 of the row's rms, in at most 2 % of the elements
   kBf16Bins,  // as kBf16, but a quantiser inside may fall into another bin: 0.1 of the row's rms, one more row may differ throughout
   kFp32,      // 1e-5 of the value or of the row's rms
-  kScore,     // bf16 numbers as float: one bf16 ulp in at most 1 % of the finite ones; -inf in the same places; +0 = -0
-  kFormula,   // not compared: depends on another output that may differ; see CheckFormula
+  kScore,  // bf16 numbers as float: one bf16 ulp in at most 1 % of the finite ones; -inf in the same places; +0 = -0
+  kFormula,  // not compared: depends on another output that may differ; see CheckFormula
 };
 
 struct Output {
@@ -47,20 +47,23 @@ Batches RandomBatches(Rng& rng, int64_t rows);
 template <typename T>
 std::vector<T> TakeRows(const std::vector<T>& all, int64_t row_size, const std::vector<int64_t>& rows) {
   std::vector<T> taken;
-  for (int64_t row : rows) taken.insert(taken.end(), all.begin() + row * row_size, all.begin() + (row + 1) * row_size);
+  for (int64_t row : rows)
+    taken.insert(taken.end(), all.begin() + row * row_size, all.begin() + (row + 1) * row_size);
   return taken;
 }
 
 /// `stride` elements lie between the rows of `part`, of which the first `row_size` are taken.
 template <typename T>
-void PutRows(const T* part, int64_t stride, int64_t row_size, const std::vector<int64_t>& rows, std::vector<T>* all) {
+void PutRows(const T* part, int64_t stride, int64_t row_size, const std::vector<int64_t>& rows,
+             std::vector<T>* all) {
   for (size_t i = 0; i < rows.size(); ++i) {
     std::copy_n(part + static_cast<int64_t>(i) * stride, row_size, all->begin() + rows[i] * row_size);
   }
 }
 
 template <typename T>
-void PutRows(const Operand<T>& part, int64_t row_size, const std::vector<int64_t>& rows, std::vector<T>* all) {
+void PutRows(const Operand<T>& part, int64_t row_size, const std::vector<int64_t>& rows,
+             std::vector<T>* all) {
   PutRows(part.data(), row_size, row_size, rows, all);
 }
 

@@ -1,15 +1,16 @@
 #include "kernels/op_runner.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <gtest/gtest.h>
 
 namespace deepinfer::kernels::testing {
 namespace {
 
 constexpr size_t kGuardBytes = 256;
-constexpr std::byte kFill{0xA5};   // as float -2.9e-16, as bf16 too, as int32 negative: none of them passes for zeroed memory
+constexpr std::byte kFill{
+    0xA5};  // as float -2.9e-16, as bf16 too, as int32 negative: none of them passes for zeroed memory
 constexpr std::byte kGuard{0x5C};
 
 }  // namespace

@@ -8,9 +8,13 @@
 
 namespace deepinfer::kernels::testing {
 
-int64_t Rng::Int(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
+int64_t Rng::Int(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(engine_);
+}
 bool Rng::Chance(double probability) { return Uniform(0, 1) < probability; }
-double Rng::Uniform(double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine_); }
+double Rng::Uniform(double low, double high) {
+  return std::uniform_real_distribution<double>(low, high)(engine_);
+}
 double Rng::Normal() { return std::normal_distribution<double>()(engine_); }
 
 std::vector<int32_t> Rng::DistinctShuffled(int64_t count, int64_t bound) {
@@ -42,7 +46,8 @@ void FillRow(Rng& rng, Range range, Bf16* row, int64_t dim) {
       }
       break;
     case 2:  // subnormal numbers
-      for (int64_t i = 0; i < dim; ++i) row[i] = Bf16{static_cast<uint16_t>(rng.Int(0, 0x7F) | (rng.Chance(0.5) ? 0x8000 : 0))};
+      for (int64_t i = 0; i < dim; ++i)
+        row[i] = Bf16{static_cast<uint16_t>(rng.Int(0, 0x7F) | (rng.Chance(0.5) ? 0x8000 : 0))};
       break;
     case 3:  // one outlier
       if (range != Range::kModerate) row[rng.Int(0, dim - 1)] = ToBf16(range == Range::kAny ? 2.5e38 : -1e15);
@@ -53,8 +58,7 @@ void FillRow(Rng& rng, Range range, Bf16* row, int64_t dim) {
     case 5:  // small integers: sums are exact in any order
       for (int64_t i = 0; i < dim; ++i) row[i] = ToBf16(static_cast<double>(rng.Int(-8, 8)));
       break;
-    default:
-      break;
+    default: break;
   }
 }
 
@@ -132,21 +136,22 @@ double RandomWeight::Value(int64_t o, int64_t k) const {
   const auto groups = static_cast<size_t>((in_features_ + kQuantGroup - 1) / kQuantGroup);
   const auto group = static_cast<size_t>(k / kQuantGroup);
   switch (format_) {
-    case WeightFormat::kBf16:
-      return ToFloat(bf16_[at]);
-    case WeightFormat::kFp32:
-      return fp32_[at];
+    case WeightFormat::kBf16: return ToFloat(bf16_[at]);
+    case WeightFormat::kFp32: return fp32_[at];
     case WeightFormat::kFp8Tile32: {
       const uint8_t code = codes_[at + 1];
       const int exponent = (code >> 3) & 15, mantissa = code & 7;
-      const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
-      return std::ldexp(code >= 128 ? -magnitude : magnitude, scales_[static_cast<size_t>(o / kQuantGroup) * groups + group] - 127);
+      const double magnitude =
+          exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+      return std::ldexp(code >= 128 ? -magnitude : magnitude,
+                        scales_[static_cast<size_t>(o / kQuantGroup) * groups + group] - 127);
     }
     case WeightFormat::kFp4Row32: {
       constexpr double kValues[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
       const int code = k % 2 == 0 ? codes_[at / 2 + 1] % 16 : codes_[at / 2 + 1] / 16;
       const double magnitude = kValues[code % 8];
-      return std::ldexp(code >= 8 ? -magnitude : magnitude, scales_[static_cast<size_t>(o) * groups + group] - 127);
+      return std::ldexp(code >= 8 ? -magnitude : magnitude,
+                        scales_[static_cast<size_t>(o) * groups + group] - 127);
     }
   }
   return 0;

@@ -82,7 +82,9 @@ class Operand {
 
   T* data() { return storage_.data() + shift_; }
   const T* data() const { return storage_.data() + shift_; }
-  std::vector<T> ToVector() const { return {storage_.begin() + static_cast<std::ptrdiff_t>(shift_), storage_.end()}; }
+  std::vector<T> ToVector() const {
+    return {storage_.begin() + static_cast<std::ptrdiff_t>(shift_), storage_.end()};
+  }
 
  private:
   size_t shift_;

@@ -14,7 +14,8 @@ uint8_t RandomE4m3(Rng& rng) {
 namespace {
 
 /// Codes and scales whose values are of order one, as those of keys are.
-void FillFp8Rows(Rng& rng, int64_t rows, int64_t dim, std::vector<uint8_t>* codes, std::vector<uint8_t>* scales) {
+void FillFp8Rows(Rng& rng, int64_t rows, int64_t dim, std::vector<uint8_t>* codes,
+                 std::vector<uint8_t>* scales) {
   const std::vector<Bf16> x = NormalBf16(rng, rows * dim);
   codes->resize(x.size());
   scales->resize(x.size() / kQuantGroup);
@@ -29,8 +30,10 @@ RandomWindows::RandomWindows(Rng& rng, int64_t sequences, int64_t dim, int64_t w
     Ring ring;
     ring.chunk_begin = static_cast<int32_t>(rng.Chance(0.3) ? 0 : rng.Int(0, 5 * capacity_));
     ring.chunk_rows = rng.Chance(0.3) ? rng.Int(0, 1) : rng.Int(1, 2 * window + 3);
-    if (ring.chunk_begin == 0) ring.chunk_rows = std::max<int64_t>(ring.chunk_rows, 1);  // some row must exist
-    if (ring.chunk_begin > 0 && rng.Chance(0.4)) ring.first = static_cast<int32_t>(rng.Int(0, ring.chunk_begin));
+    if (ring.chunk_begin == 0)
+      ring.chunk_rows = std::max<int64_t>(ring.chunk_rows, 1);  // some row must exist
+    if (ring.chunk_begin > 0 && rng.Chance(0.4))
+      ring.first = static_cast<int32_t>(rng.Int(0, ring.chunk_begin));
     FillFp8Rows(rng, capacity_, dim, &ring.codes, &ring.scales);
     FillFp8Rows(rng, ring.chunk_rows, dim, &ring.chunk_codes, &ring.chunk_scales);
     rings_.push_back(std::move(ring));
@@ -84,7 +87,8 @@ RandomEntries::RandomEntries(Rng& rng, EntryFormat format, int64_t dim, int64_t 
       for (std::byte& byte : block) byte = static_cast<std::byte>(rng.Int(0, 255));
       for (int64_t i = 0; i < layout_.entries_per_block * scale_bytes; ++i) {
         // Of order one; the scales of the main form are E4M3 numbers without a sign.
-        block[static_cast<size_t>(layout_.scales_offset + i)] = static_cast<std::byte>(is_main ? rng.Int(32, 56) : rng.Int(122, 127));
+        block[static_cast<size_t>(layout_.scales_offset + i)] =
+            static_cast<std::byte>(is_main ? rng.Int(32, 56) : rng.Int(122, 127));
       }
       blocks.push_back(std::move(block));
     }

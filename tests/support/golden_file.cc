@@ -15,7 +15,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
 
-[[noreturn]] void Fail(const std::string& where, const std::string& what) { throw std::runtime_error(where + ": " + what); }
+[[noreturn]] void Fail(const std::string& where, const std::string& what) {
+  throw std::runtime_error(where + ": " + what);
+}
 
 std::string ReadWhole(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -98,7 +100,8 @@ GoldenFile GoldenFile::LoadCheckpoint(const std::string& dir) {
 const GoldenFile& GoldenFile::Shared(const std::string& stem) {
   static std::map<std::string, GoldenFile> files;
   auto it = files.find(stem);
-  if (it == files.end()) it = files.emplace(stem, Load(std::string(DEEPINFER_TEST_DATA) + "/goldens", stem)).first;
+  if (it == files.end())
+    it = files.emplace(stem, Load(std::string(DEEPINFER_TEST_DATA) + "/goldens", stem)).first;
   return it->second;
 }
 
@@ -118,13 +121,15 @@ void GoldenFile::AddSafetensors(const std::string& path) {
   std::memcpy(&header_size, text.data(), sizeof(header_size));
   if (header_size > text.size() - sizeof(header_size)) Fail(path, "is cut");
   const std::string_view data = std::string_view(text).substr(sizeof(header_size) + header_size);
-  const json::Value header = ParseOrFail(std::string_view(text).substr(sizeof(header_size), header_size), path);
+  const json::Value header =
+      ParseOrFail(std::string_view(text).substr(sizeof(header_size), header_size), path);
   for (const auto& [name, entry] : header.AsObject()) {
     if (name == "__metadata__") continue;
     const std::string where = path + ": " + name;
     GoldenTensor tensor;
     tensor.dtype = MemberOrFail(entry, "dtype", where).AsString();
-    for (const json::Value& dim : MemberOrFail(entry, "shape", where).AsArray()) tensor.shape.push_back(IntOrFail(dim, where));
+    for (const json::Value& dim : MemberOrFail(entry, "shape", where).AsArray())
+      tensor.shape.push_back(IntOrFail(dim, where));
     const json::Array& offsets = MemberOrFail(entry, "data_offsets", where).AsArray();
     const auto begin = static_cast<size_t>(IntOrFail(offsets.at(0), where));
     const auto end = static_cast<size_t>(IntOrFail(offsets.at(1), where));
@@ -161,7 +166,8 @@ const GoldenTensor& GoldenFile::Get(std::string_view name) const {
 }
 
 template <typename T>
-std::span<const T> GoldenFile::Typed(std::string_view name, std::initializer_list<std::string_view> dtypes) const {
+std::span<const T> GoldenFile::Typed(std::string_view name,
+                                     std::initializer_list<std::string_view> dtypes) const {
   const GoldenTensor& tensor = Get(name);
   if (std::find(dtypes.begin(), dtypes.end(), tensor.dtype) == dtypes.end()) {
     Fail(name_ + ": " + std::string(name), "is of type " + tensor.dtype);
@@ -171,7 +177,9 @@ std::span<const T> GoldenFile::Typed(std::string_view name, std::initializer_lis
 
 std::span<const Bf16> GoldenFile::Bf16s(std::string_view name) const { return Typed<Bf16>(name, {"BF16"}); }
 std::span<const float> GoldenFile::Floats(std::string_view name) const { return Typed<float>(name, {"F32"}); }
-std::span<const int32_t> GoldenFile::Ints(std::string_view name) const { return Typed<int32_t>(name, {"I32"}); }
+std::span<const int32_t> GoldenFile::Ints(std::string_view name) const {
+  return Typed<int32_t>(name, {"I32"});
+}
 std::span<const uint8_t> GoldenFile::Bytes(std::string_view name) const {
   return Typed<uint8_t>(name, {"U8", "I8", "BOOL", "F8_E4M3", "F8_E8M0"});
 }
@@ -200,8 +208,9 @@ std::vector<std::string> GoldenFile::NotCompared(std::string_view prefix) const 
 }
 
 std::string Comparison::ToString() const {
-  return std::to_string(differing) + " of " + std::to_string(elements) + " differ, max |a-b| " + std::to_string(max_abs) +
-         " (rms " + std::to_string(rms) + ", relative " + std::to_string(max_excess) + ")";
+  return std::to_string(differing) + " of " + std::to_string(elements) + " differ, max |a-b| " +
+         std::to_string(max_abs) + " (rms " + std::to_string(rms) + ", relative " +
+         std::to_string(max_excess) + ")";
 }
 
 Comparison Compare(std::span<const Bf16> got, std::span<const Bf16> want) {
@@ -213,7 +222,8 @@ Comparison Compare(std::span<const float> got, std::span<const float> want) {
 }
 
 bool WithinBf16Class(const Comparison& c) {
-  return static_cast<double>(c.differing) <= 0.02 * static_cast<double>(c.elements) && c.max_abs <= 0.1 * c.rms;
+  return static_cast<double>(c.differing) <= 0.02 * static_cast<double>(c.elements) &&
+         c.max_abs <= 0.1 * c.rms;
 }
 
 bool WithinFp32Class(const Comparison& c) { return c.max_excess <= 1e-5; }

@@ -86,9 +86,9 @@ class GoldenFile {
 struct Comparison {
   int64_t elements = 0;
   int64_t differing = 0;
-  double max_abs = 0;    // largest |a - b|
+  double max_abs = 0;     // largest |a - b|
   double max_excess = 0;  // largest |a - b| / max(1, |b|)
-  double rms = 0;        // of the golden
+  double rms = 0;         // of the golden
   std::string ToString() const;
 };
 Comparison Compare(std::span<const Bf16> got, std::span<const Bf16> want);

@@ -1,12 +1,12 @@
 // Scalar codecs against tables of the specification and a slow rounding by search (spec: model.md §4.1, §4.2, §14.1, §16).
 #include "tensor/dtype.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "support/golden_file.h"
 
@@ -20,7 +20,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 /// Value of an E4M3 code by the definition of the format, in double.
 double DefinedE4m3(int code) {
   const int exponent = (code >> 3) & 15, mantissa = code & 7;
-  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(1 + mantissa / 8.0, exponent - 7);
+  const double magnitude =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(1 + mantissa / 8.0, exponent - 7);
   return code >= 128 ? -magnitude : magnitude;
 }
 
@@ -77,14 +78,16 @@ TEST(E4m3, RoundsToNearestEven) {
   for (int code = 0; code < 126; ++code) {
     const double low = DefinedE4m3(code), high = DefinedE4m3(code + 1);
     const auto middle = static_cast<float>((low + high) / 2);
-    for (const float x : {middle, std::nextafter(middle, kInfinity), std::nextafter(middle, -kInfinity), static_cast<float>(low)}) {
+    for (const float x : {middle, std::nextafter(middle, kInfinity), std::nextafter(middle, -kInfinity),
+                          static_cast<float>(low)}) {
       EXPECT_EQ(FloatToE4m3(x), SlowE4m3(x)) << x;
       EXPECT_EQ(FloatToE4m3(-x), SlowE4m3(-x)) << -x;
     }
   }
   std::mt19937 engine(1);
   for (int i = 0; i < 20000; ++i) {
-    const float x = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(engine), static_cast<int>(engine() % 24) - 13);
+    const float x = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(engine),
+                               static_cast<int>(engine() % 24) - 13);
     ASSERT_EQ(FloatToE4m3(x), SlowE4m3(x)) << x;
   }
 }
@@ -98,9 +101,9 @@ TEST(E4m3, ClampsAndKeepsTheSignOfZero) {
   EXPECT_EQ(FloatToE4m3(std::numeric_limits<float>::quiet_NaN()), 0x7F);
   EXPECT_EQ(FloatToE4m3(0.0f), 0x00);
   EXPECT_EQ(FloatToE4m3(-0.0f), 0x80);
-  EXPECT_EQ(FloatToE4m3(0x1p-10f), 0x00);         // half the smallest subnormal: tie to zero
+  EXPECT_EQ(FloatToE4m3(0x1p-10f), 0x00);  // half the smallest subnormal: tie to zero
   EXPECT_EQ(FloatToE4m3(0x1.8p-10f), 0x01);
-  EXPECT_EQ(FloatToE4m3(-0x1p-140f), 0x80);       // a subnormal float
+  EXPECT_EQ(FloatToE4m3(-0x1p-140f), 0x80);  // a subnormal float
 }
 
 TEST(E4m3, GoldenProbe) {
@@ -123,7 +126,8 @@ TEST(E2m1, AllCodes) {
 }
 
 TEST(E2m1, TieTable) {
-  const std::pair<float, float> ties[] = {{0.25f, 0}, {0.75f, 1}, {1.25f, 1}, {1.75f, 2}, {2.5f, 2}, {3.5f, 4}, {5, 4}};
+  const std::pair<float, float> ties[] = {{0.25f, 0}, {0.75f, 1}, {1.25f, 1}, {1.75f, 2},
+                                          {2.5f, 2},  {3.5f, 4},  {5, 4}};
   for (const auto& [x, result] : ties) {
     EXPECT_EQ(E2m1ToFloat(FloatToE2m1(x)), result) << x;
     EXPECT_EQ(E2m1ToFloat(FloatToE2m1(-x)), -result) << -x;
@@ -180,7 +184,8 @@ TEST(Pow2Scale, SpecifiedNumbers) {
 TEST(Pow2Scale, IsThePowerAboveTheFp32Product) {
   std::mt19937 engine(2);
   for (int i = 0; i < 20000; ++i) {
-    const float amax = std::ldexp(std::uniform_real_distribution<float>(1, 2)(engine), static_cast<int>(engine() % 200) - 100);
+    const float amax = std::ldexp(std::uniform_real_distribution<float>(1, 2)(engine),
+                                  static_cast<int>(engine() % 200) - 100);
     for (const float inverse : {1.0f / 448, 1.0f / 6}) {
       ASSERT_EQ(Pow2Scale(amax, inverse), SlowPow2Ceil(static_cast<double>(amax * inverse))) << amax;
     }
@@ -191,8 +196,11 @@ TEST(Pow2Scale, GoldenProbe) {
   const GoldenFile& goldens = GoldenFile::Shared("tiny_goldens");
   const std::span<const float> amax = goldens.Floats("quant.scale_probe.amax");
   for (size_t i = 0; i < amax.size(); ++i) {
-    EXPECT_EQ(Pow2Scale(std::max(amax[i], 1e-4f), 1.0f / 448), goldens.Floats("quant.scale_probe.fp8")[i]) << amax[i];
-    EXPECT_EQ(Pow2Scale(std::max(amax[i], 6 * 0x1p-126f), 1.0f / 6), goldens.Floats("quant.scale_probe.fp4")[i]) << amax[i];
+    EXPECT_EQ(Pow2Scale(std::max(amax[i], 1e-4f), 1.0f / 448), goldens.Floats("quant.scale_probe.fp8")[i])
+        << amax[i];
+    EXPECT_EQ(Pow2Scale(std::max(amax[i], 6 * 0x1p-126f), 1.0f / 6),
+              goldens.Floats("quant.scale_probe.fp4")[i])
+        << amax[i];
   }
 }
 

@@ -1,13 +1,13 @@
 // Row quantisers against the goldens, samples of the published checkpoint and their definition (spec: model.md §4.3, §4.4, §14.1, §16).
 #include "tensor/quantize.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "support/golden_file.h"
 
@@ -70,7 +70,8 @@ TEST_P(QuantizerTest, GoldenBytes) {
     const auto expect_row = [row](const auto& got, const auto& want, const char* what) {
       const auto n = static_cast<int64_t>(got.size());
       for (int64_t i = 0; i < n; ++i) {
-        ASSERT_EQ(got[static_cast<size_t>(i)], want[static_cast<size_t>(row * n + i)]) << what << ", row " << row << ", " << i;
+        ASSERT_EQ(got[static_cast<size_t>(i)], want[static_cast<size_t>(row * n + i)])
+            << what << ", row " << row << ", " << i;
       }
     };
     expect_row(packed.codes, goldens.Bytes(prefix + ".codes"), "codes");
@@ -88,12 +89,14 @@ TEST_P(QuantizerTest, ChoosesTheNearestGridValue) {
     const Packed packed = Apply(quantizer, x);
     for (size_t c = 0; c < x.size(); ++c) {
       const uint8_t scale_code = packed.scales[c / static_cast<size_t>(quantizer.group)];
-      const double scale = quantizer.group == kMainKvGroup ? E4m3ToFloat(scale_code) : E8m0ToFloat(scale_code);
+      const double scale =
+          quantizer.group == kMainKvGroup ? E4m3ToFloat(scale_code) : E8m0ToFloat(scale_code);
       const double chosen = std::fabs(static_cast<double>(ToFloat(packed.values[c])) - ToFloat(x[c]));
       for (int code = 0; code < (quantizer.codes_per_byte == 1 ? 256 : 16); ++code) {
         const auto byte = static_cast<uint8_t>(code);
         const double grid = scale * (quantizer.codes_per_byte == 1 ? E4m3ToFloat(byte) : E2m1ToFloat(byte));
-        ASSERT_FALSE(std::fabs(grid - ToFloat(x[c])) < chosen) << "row " << i << ", channel " << c << ": " << grid;
+        ASSERT_FALSE(std::fabs(grid - ToFloat(x[c])) < chosen)
+            << "row " << i << ", channel " << c << ": " << grid;
       }
     }
   }
@@ -115,14 +118,17 @@ TEST_P(QuantizerTest, DequantizedValuesAreExact) {
   const Quantizer& quantizer = GetParam();
   const bool is_main = quantizer.group == kMainKvGroup;
   for (int scale_code = is_main ? 1 : 40; scale_code < (is_main ? 127 : 240); ++scale_code) {
-    const double scale = is_main ? E4m3ToFloat(static_cast<uint8_t>(scale_code)) : std::ldexp(1.0, scale_code - 127);
+    const double scale =
+        is_main ? E4m3ToFloat(static_cast<uint8_t>(scale_code)) : std::ldexp(1.0, scale_code - 127);
     for (int code = 0; code < 256; ++code) {
       if (quantizer.codes_per_byte == 1 && (code & 0x7F) == 0x7F) continue;
-      const std::vector<uint8_t> codes(32, static_cast<uint8_t>(code)), scales(2, static_cast<uint8_t>(scale_code));
+      const std::vector<uint8_t> codes(32, static_cast<uint8_t>(code)),
+          scales(2, static_cast<uint8_t>(scale_code));
       std::vector<Bf16> out(32);
       quantizer.dequantize(codes.data(), scales.data(), 32, out.data());
       const auto byte = static_cast<uint8_t>(code);
-      const double even = scale * (quantizer.codes_per_byte == 1 ? E4m3ToFloat(byte) : E2m1ToFloat(byte & 15));
+      const double even =
+          scale * (quantizer.codes_per_byte == 1 ? E4m3ToFloat(byte) : E2m1ToFloat(byte & 15));
       const double odd = scale * (quantizer.codes_per_byte == 1 ? E4m3ToFloat(byte) : E2m1ToFloat(byte >> 4));
       ASSERT_EQ(ToFloat(out[0]), even) << "scale " << scale_code << ", code " << code;
       ASSERT_EQ(ToFloat(out[31]), odd) << "scale " << scale_code << ", code " << code;
@@ -146,7 +152,8 @@ TEST(PowerOfTwoScales, ValuesAreAFixedPoint) {
 }
 
 TEST(Fp4Main, SpecifiedScales) {
-  const std::pair<float, float> scales[] = {{0, 0x1p-9f}, {1, 0.171875f}, {6, 1}, {10, 1.625f}, {22.6f, 3.75f}};
+  const std::pair<float, float> scales[] = {
+      {0, 0x1p-9f}, {1, 0.171875f}, {6, 1}, {10, 1.625f}, {22.6f, 3.75f}};
   for (const auto& [amax, scale] : scales) {
     std::vector<Bf16> x(16);
     x[5] = ToBf16(-amax);
@@ -192,7 +199,8 @@ TEST(Checkpoint, Fp8Sample) {
   const uint8_t scale = 0x73;
   std::vector<Bf16> out(32);
   DequantizeFp8(codes.data(), &scale, 32, out.data());
-  const float want[] = {-0.00390625f, 0.03515625f, -0.0390625f, 0.0703125f, 0.03125f, 0.017578125f, -0.03125f, -0.0126953125f};
+  const float want[] = {-0.00390625f, 0.03515625f,  -0.0390625f, 0.0703125f,
+                        0.03125f,     0.017578125f, -0.03125f,   -0.0126953125f};
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(ToFloat(out[i]), want[i]) << i;
 }
 
@@ -202,8 +210,9 @@ TEST(Checkpoint, Fp4Sample) {
   const uint8_t scale = 0x78;
   std::vector<Bf16> out(32);
   DequantizeFp4Index(codes.data(), &scale, 32, out.data());
-  const float want[] = {0,           -0.0078125f, -0.0f,       -0.0078125f, -0.015625f, -0.03125f, -0.0078125f, 0.015625f,
-                        -0.0234375f, -0.0078125f, -0.046875f,  -0.0078125f, 0.0078125f, 0.015625f, -0.0078125f, -0.0078125f};
+  const float want[] = {0,           -0.0078125f, -0.0f,       -0.0078125f, -0.015625f, -0.03125f,
+                        -0.0078125f, 0.015625f,   -0.0234375f, -0.0078125f, -0.046875f, -0.0078125f,
+                        0.0078125f,  0.015625f,   -0.0078125f, -0.0078125f};
   for (size_t i = 0; i < 16; ++i) {
     EXPECT_EQ(ToFloat(out[i]), want[i]) << i;
     EXPECT_EQ(std::signbit(ToFloat(out[i])), std::signbit(want[i])) << i;

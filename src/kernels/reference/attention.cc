@@ -17,8 +17,12 @@ constexpr int64_t kSlotBlock = 64;
 class OnlineSoftmax {
  public:
   OnlineSoftmax(const Bf16* q, int64_t heads, int64_t dim, float scale)
-      : heads_(heads), dim_(dim), scale_(scale), q_(static_cast<size_t>(heads * dim)),
-        max_(static_cast<size_t>(heads), -1e30), denominator_(static_cast<size_t>(heads)),
+      : heads_(heads),
+        dim_(dim),
+        scale_(scale),
+        q_(static_cast<size_t>(heads * dim)),
+        max_(static_cast<size_t>(heads), -1e30),
+        denominator_(static_cast<size_t>(heads)),
         accumulator_(static_cast<size_t>(heads * dim)) {
     ToDoubles(q, heads * dim, q_.data());
   }

@@ -38,8 +38,8 @@ struct RowsView {
 using DotSink = std::function<void(int64_t row, int64_t first_output, std::span<const double> values)>;
 
 /// x . W^T for the output features [out_begin, out_end) of a weight: sums over k ascending, in double.
-void WeightDots(const OpContext& ctx, const RowsView& x, const WeightView& weight, int64_t out_begin, int64_t out_end,
-                const DotSink& sink);
+void WeightDots(const OpContext& ctx, const RowsView& x, const WeightView& weight, int64_t out_begin,
+                int64_t out_end, const DotSink& sink);
 
 /// sum_i a[i] * b[i] with eight interleaved partial sums, which are then added pairwise.
 double Dot(const double* a, const double* b, int64_t n);

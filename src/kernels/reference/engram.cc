@@ -12,7 +12,8 @@ void EngramGather(const OpContext& ctx, const EngramGatherParams& p) {
   ForEachRow(ctx, p.rows, [&p](int64_t t) {
     for (int64_t c = t * p.columns; c < (t + 1) * p.columns; ++c) {
       const int64_t row = p.row_ids[c];
-      DequantizeFp8(p.codes + row * p.width, p.scales + row * (p.width / kQuantGroup), p.width, p.out + c * p.width);
+      DequantizeFp8(p.codes + row * p.width, p.scales + row * (p.width / kQuantGroup), p.width,
+                    p.out + c * p.width);
     }
   });
 }
@@ -34,13 +35,15 @@ void EngramGate(const OpContext& ctx, const EngramGateParams& p) {
         key_squares += kc * kc;
         sum += h * (ToDouble(p.q_weight[k * hidden + c]) * ToDouble(p.k_weight[k * hidden + c])) * kc;
       }
-      const double inverse =
-          1.0 / std::sqrt(stream_squares / dim + p.norm_eps) * (1.0 / std::sqrt(key_squares / dim + p.norm_eps));
+      const double inverse = 1.0 / std::sqrt(stream_squares / dim + p.norm_eps) *
+                             (1.0 / std::sqrt(key_squares / dim + p.norm_eps));
       const double dot = sum * inverse * std::pow(dim, -0.5);
-      const double gate = is_image ? 0.0 : Sigmoid(std::copysign(std::sqrt(std::max(std::fabs(dot), kMinDot)), dot));
+      const double gate =
+          is_image ? 0.0 : Sigmoid(std::copysign(std::sqrt(std::max(std::fabs(dot), kMinDot)), dot));
       if (p.gate != nullptr) p.gate[t * n + k] = static_cast<float>(gate);
       if (is_image) continue;
-      for (int64_t c = 0; c < hidden; ++c) stream[c] = ToBf16(ToDouble(stream[c]) + gate * ToDouble(value[c]));
+      for (int64_t c = 0; c < hidden; ++c)
+        stream[c] = ToBf16(ToDouble(stream[c]) + gate * ToDouble(value[c]));
     }
   });
 }

@@ -77,13 +77,15 @@ void HcExpand(const OpContext& ctx, const HcExpandParams& p) {
   ForEachRow(ctx, p.rows, [&p, n](int64_t t) {
     const Bf16* x = p.streams + t * n * p.hidden;
     const float* comb = p.comb + t * n * n;
-    std::vector<double> old(static_cast<size_t>(n));  // `out` may be `streams`: read all streams of a channel first
+    std::vector<double> old(
+        static_cast<size_t>(n));  // `out` may be `streams`: read all streams of a channel first
     for (int64_t i = 0; i < p.hidden; ++i) {
       for (int64_t j = 0; j < n; ++j) old[static_cast<size_t>(j)] = ToDouble(x[j * p.hidden + i]);
       for (int64_t k = 0; k < n; ++k) {
         double mixed = 0;
         for (int64_t j = 0; j < n; ++j) mixed += comb[j * n + k] * old[static_cast<size_t>(j)];
-        p.out[(t * n + k) * p.hidden + i] = ToBf16(p.post[t * n + k] * ToDouble(p.y[t * p.hidden + i]) + mixed);
+        p.out[(t * n + k) * p.hidden + i] =
+            ToBf16(p.post[t * n + k] * ToDouble(p.y[t * p.hidden + i]) + mixed);
       }
     }
   });

@@ -22,7 +22,8 @@ int64_t EntryOfColumn(const int32_t* candidates, int64_t block, int64_t column) 
 }
 
 /// sum_h relu(q_h . key) w_h with the roundings of spec: model.md §8.6
-float Score(const double* q, const Bf16* w, const double* key, int64_t heads, int64_t dim, ScoreRounding rounding) {
+float Score(const double* q, const Bf16* w, const double* key, int64_t heads, int64_t dim,
+            ScoreRounding rounding) {
   double sum = 0;
   for (int64_t h = 0; h < heads; ++h) {
     const double dot = Dot(q + h * dim, key, dim);

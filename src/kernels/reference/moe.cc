@@ -36,7 +36,8 @@ void ChooseExperts(const MoeRouteParams& p, int64_t t) {
 }
 
 /// y = x . W^T rounded to bf16, x on the FP8 grid.
-std::vector<Bf16> Project(const OpContext& ctx, const std::vector<Bf16>& x, int64_t rows, const WeightView& weight) {
+std::vector<Bf16> Project(const OpContext& ctx, const std::vector<Bf16>& x, int64_t rows,
+                          const WeightView& weight) {
   std::vector<Bf16> y(static_cast<size_t>(rows * weight.out_features));
   LinearParams linear;
   linear.rows = rows;

@@ -28,7 +28,8 @@ inline EntryRow LocateEntry(const EntryLayout& layout, const BlockTable& table, 
   const int64_t group = layout.format == EntryFormat::kFp4Main ? kMainKvGroup : kQuantGroup;
   auto* block = reinterpret_cast<uint8_t*>(table.blocks[entry / layout.entries_per_block]);
   const int64_t row = entry % layout.entries_per_block;
-  return {block + layout.codes_offset + row * (layout.dim / 2), block + layout.scales_offset + row * (layout.dim / group)};
+  return {block + layout.codes_offset + row * (layout.dim / 2),
+          block + layout.scales_offset + row * (layout.dim / group)};
 }
 
 inline void ReadEntry(const EntryLayout& layout, const BlockTable& table, int64_t entry, Bf16* out) {
