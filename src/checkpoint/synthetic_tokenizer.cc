@@ -114,6 +114,12 @@ std::vector<Pair> LearnMerges() {
   return merges;
 }
 
+/// Learnt once: every synthetic configuration asks for them.
+const std::vector<Pair>& Merges() {
+  static const std::vector<Pair> merges = LearnMerges();
+  return merges;
+}
+
 std::vector<std::string> SpecialTokens() {
   return {"<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>"};
 }
@@ -194,7 +200,7 @@ json::Value BpeModel() {
   const auto symbols = ByteSymbols();
   for (const int byte : BytesInIdOrder()) vocab.emplace_back(symbols[static_cast<size_t>(byte)], id++);
   json::Array merges;
-  for (const Pair& pair : LearnMerges()) {
+  for (const Pair& pair : Merges()) {
     vocab.emplace_back(pair.first + pair.second, id++);
     merges.emplace_back(pair.first + " " + pair.second);
   }
@@ -288,7 +294,7 @@ std::vector<int32_t> SyntheticTokenMap() {
     add("text " + (key.empty() ? text : key));
   }
   const std::string blank = ByteSymbols()[' '];
-  for (const Pair& pair : LearnMerges()) {
+  for (const Pair& pair : Merges()) {
     std::string text = pair.first + pair.second;
     if (text.starts_with(blank)) text.replace(0, blank.size(), " ");
     add("text " + NormaliseAscii(text));
