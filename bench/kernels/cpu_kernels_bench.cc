@@ -21,7 +21,8 @@ struct Shape {
   const char* name;
   int64_t hidden, intermediate, experts, k, heads, dim, window, topk, index_heads, index_dim;
 };
-constexpr Shape kReal = {"real", 5120, 2304, 48, 6, 64, 512, 128, 512, 32, 128};  // 48 of the 384 experts: enough to leave caches
+constexpr Shape kReal = {"real", 5120, 2304, 48, 6,  64,
+                         512,    128,  512,  32, 128};  // 48 of the 384 experts: enough to leave caches
 constexpr Shape kDemo = {"demo", 256, 128, 8, 2, 8, 64, 64, 64, 4, 64};
 
 /// Random bytes whose E8M0 and E4M3 interpretations are finite and of ordinary size.
@@ -103,7 +104,9 @@ struct Context {
 
 void SetRates(benchmark::State& state, double bytes, double flops) {
   const auto iterations = static_cast<double>(state.iterations());
-  if (bytes > 0) state.counters["weight_bytes_per_second"] = benchmark::Counter(bytes * iterations, benchmark::Counter::kIsRate);
+  if (bytes > 0)
+    state.counters["weight_bytes_per_second"] =
+        benchmark::Counter(bytes * iterations, benchmark::Counter::kIsRate);
   state.counters["flops"] = benchmark::Counter(flops * iterations, benchmark::Counter::kIsRate);
 }
 
@@ -149,7 +152,8 @@ void BenchMoe(benchmark::State& state, const Shape& s, int64_t rows) {
     state.PauseTiming();
     for (int64_t t = 0; t < rows; ++t) {
       const auto first = static_cast<int64_t>(engine() % static_cast<uint32_t>(s.experts));
-      for (int64_t j = 0; j < s.k; ++j) ids[static_cast<size_t>(t * s.k + j)] = static_cast<int32_t>((first + 7 * j) % s.experts);
+      for (int64_t j = 0; j < s.k; ++j)
+        ids[static_cast<size_t>(t * s.k + j)] = static_cast<int32_t>((first + 7 * j) % s.experts);
     }
     std::vector<bool> used(static_cast<size_t>(s.experts));
     for (int32_t id : ids) used[static_cast<size_t>(id)] = true;
@@ -179,12 +183,14 @@ void BenchAttention(benchmark::State& state, const Shape& s, int64_t rows) {
   const std::vector<Bf16> q = random.Values(rows * s.heads * s.dim);
   std::vector<Bf16> out(q.size());
   const int64_t capacity = s.window + 12, code_bytes = s.dim / 2, scale_bytes = s.dim / 16;
-  std::vector<uint8_t> ring = random.Codes(capacity * s.dim), ring_scales = random.Scales(capacity * s.dim / 32);
+  std::vector<uint8_t> ring = random.Codes(capacity * s.dim),
+                       ring_scales = random.Scales(capacity * s.dim / 32);
   std::vector<uint8_t> chunk = random.Codes(rows * s.dim), chunk_scales = random.Scales(rows * s.dim / 32);
   std::vector<uint8_t> block = random.Codes(entries * (code_bytes + scale_bytes));
   std::byte* blocks[] = {reinterpret_cast<std::byte*>(block.data())};
   AttentionSequence sequence;
-  sequence.window = {ring.data(), ring_scales.data(), capacity, 0, static_cast<int32_t>(position), chunk.data(), chunk_scales.data()};
+  sequence.window = {ring.data(),  ring_scales.data(), capacity, 0, static_cast<int32_t>(position),
+                     chunk.data(), chunk_scales.data()};
   sequence.entries.blocks = blocks;
   std::vector<int32_t> positions, topk, seq(static_cast<size_t>(rows), 0);
   for (int64_t t = 0; t < rows; ++t) {
@@ -194,20 +200,21 @@ void BenchAttention(benchmark::State& state, const Shape& s, int64_t rows) {
   const std::vector<float> sink = random.Floats(s.heads);
   Context context(s, rows);
   for (auto _ : state) {
-    ops->SparseAttention(context.ctx, {.rows = rows,
-                                       .heads = s.heads,
-                                       .dim = s.dim,
-                                       .window = s.window,
-                                       .k = s.topk,
-                                       .q = q.data(),
-                                       .positions = positions.data(),
-                                       .seq = seq.data(),
-                                       .topk = topk.data(),
-                                       .layout = {EntryFormat::kFp4Main, s.dim, entries, 0, entries * code_bytes},
-                                       .sequences = {&sequence, 1},
-                                       .sink = sink.data(),
-                                       .scale = 0.04f,
-                                       .out = out.data()});
+    ops->SparseAttention(context.ctx,
+                         {.rows = rows,
+                          .heads = s.heads,
+                          .dim = s.dim,
+                          .window = s.window,
+                          .k = s.topk,
+                          .q = q.data(),
+                          .positions = positions.data(),
+                          .seq = seq.data(),
+                          .topk = topk.data(),
+                          .layout = {EntryFormat::kFp4Main, s.dim, entries, 0, entries * code_bytes},
+                          .sequences = {&sequence, 1},
+                          .sink = sink.data(),
+                          .scale = 0.04f,
+                          .out = out.data()});
   }
   SetRates(state, 0, 4.0 * static_cast<double>(rows * s.heads * s.dim * (s.window + s.topk)));
 }
@@ -215,29 +222,32 @@ void BenchAttention(benchmark::State& state, const Shape& s, int64_t rows) {
 void BenchIndexer(benchmark::State& state, const Shape& s, int64_t rows, int64_t entries) {
   RandomBytes random;
   const int64_t code_bytes = s.index_dim / 2, scale_bytes = s.index_dim / 32;
-  const std::vector<Bf16> q = random.Values(rows * s.index_heads * s.index_dim), w = random.Values(rows * s.index_heads);
+  const std::vector<Bf16> q = random.Values(rows * s.index_heads * s.index_dim),
+                          w = random.Values(rows * s.index_heads);
   std::vector<uint8_t> block = random.Codes(entries * code_bytes);
   const std::vector<uint8_t> scales = random.Scales(entries * scale_bytes);
   block.insert(block.end(), scales.begin(), scales.end());
   std::byte* blocks[] = {reinterpret_cast<std::byte*>(block.data())};
   const BlockTable table = {blocks};
-  const std::vector<int32_t> seq(static_cast<size_t>(rows), 0), visible(static_cast<size_t>(rows), static_cast<int32_t>(entries));
+  const std::vector<int32_t> seq(static_cast<size_t>(rows), 0),
+      visible(static_cast<size_t>(rows), static_cast<int32_t>(entries));
   std::vector<float> scores(static_cast<size_t>(rows * entries));
   std::vector<int32_t> topk(static_cast<size_t>(rows * s.topk));
   Context context(s, rows, entries);
   for (auto _ : state) {
-    ops->IndexerScores(context.ctx, {.rows = rows,
-                                     .heads = s.index_heads,
-                                     .dim = s.index_dim,
-                                     .columns = entries,
-                                     .row_stride = entries,
-                                     .q = q.data(),
-                                     .w = w.data(),
-                                     .seq = seq.data(),
-                                     .visible = visible.data(),
-                                     .layout = {EntryFormat::kFp4Index, s.index_dim, entries, 0, entries * code_bytes},
-                                     .sequences = {&table, 1},
-                                     .scores = scores.data()});
+    ops->IndexerScores(context.ctx,
+                       {.rows = rows,
+                        .heads = s.index_heads,
+                        .dim = s.index_dim,
+                        .columns = entries,
+                        .row_stride = entries,
+                        .q = q.data(),
+                        .w = w.data(),
+                        .seq = seq.data(),
+                        .visible = visible.data(),
+                        .layout = {EntryFormat::kFp4Index, s.index_dim, entries, 0, entries * code_bytes},
+                        .sequences = {&table, 1},
+                        .scores = scores.data()});
     ops->SelectTopK(context.ctx, {.rows = rows,
                                   .columns = entries,
                                   .row_stride = entries,
@@ -257,7 +267,13 @@ void BenchSelect(benchmark::State& state, int64_t columns, int64_t k) {
   std::vector<int32_t> topk(static_cast<size_t>(k));
   Context context(kDemo, 1, columns);
   for (auto _ : state) {
-    ops->SelectTopK(context.ctx, {.rows = 1, .columns = columns, .row_stride = columns, .k = k, .scores = scores.data(), .visible = &visible, .topk = topk.data()});
+    ops->SelectTopK(context.ctx, {.rows = 1,
+                                  .columns = columns,
+                                  .row_stride = columns,
+                                  .k = k,
+                                  .scores = scores.data(),
+                                  .visible = &visible,
+                                  .topk = topk.data()});
   }
   state.SetItemsProcessed(state.iterations() * columns);
 }
@@ -270,10 +286,11 @@ void BenchHyper(benchmark::State& state, const Shape& s, int64_t rows) {
   std::vector<Bf16> out(streams.size()), u(y.size());
   Context context(s, rows);
   for (auto _ : state) {
-    ops->HcMixes(context.ctx, {rows, 4, s.hidden, 20, 1e-6f, 1e-20f, streams.data(), fn.data(), scale.data(), base.data(),
-                               pre.data(), post.data(), comb.data()});
+    ops->HcMixes(context.ctx, {rows, 4, s.hidden, 20, 1e-6f, 1e-20f, streams.data(), fn.data(), scale.data(),
+                               base.data(), pre.data(), post.data(), comb.data()});
     ops->HcCollapse(context.ctx, {rows, 4, s.hidden, streams.data(), pre.data(), u.data()});
-    ops->HcExpand(context.ctx, {rows, 4, s.hidden, y.data(), streams.data(), post.data(), comb.data(), out.data()});
+    ops->HcExpand(context.ctx,
+                  {rows, 4, s.hidden, y.data(), streams.data(), post.data(), comb.data(), out.data()});
   }
   state.SetItemsProcessed(state.iterations() * rows);
 }
@@ -295,12 +312,15 @@ void RegisterLinears() {
     const char* name;
     WeightFormat format;
   };
-  for (const Format& f : {Format{"fp4", WeightFormat::kFp4Row32}, Format{"fp8", WeightFormat::kFp8Tile32}, Format{"bf16", WeightFormat::kBf16}}) {
+  for (const Format& f : {Format{"fp4", WeightFormat::kFp4Row32}, Format{"fp8", WeightFormat::kFp8Tile32},
+                          Format{"bf16", WeightFormat::kBf16}}) {
     for (int64_t rows : {1, 2, 4, 8, 32, 128, 512}) {
-      benchmark::RegisterBenchmark((std::string("linear/real/") + f.name + "/rows:" + std::to_string(rows)).c_str(),
-                                   [f, rows](benchmark::State& state) { BenchLinear(state, f.format, 2304, 5120, rows); });
-      benchmark::RegisterBenchmark((std::string("linear/demo/") + f.name + "/rows:" + std::to_string(rows)).c_str(),
-                                   [f, rows](benchmark::State& state) { BenchLinear(state, f.format, 512, 128, rows); });
+      benchmark::RegisterBenchmark(
+          (std::string("linear/real/") + f.name + "/rows:" + std::to_string(rows)).c_str(),
+          [f, rows](benchmark::State& state) { BenchLinear(state, f.format, 2304, 5120, rows); });
+      benchmark::RegisterBenchmark(
+          (std::string("linear/demo/") + f.name + "/rows:" + std::to_string(rows)).c_str(),
+          [f, rows](benchmark::State& state) { BenchLinear(state, f.format, 512, 128, rows); });
     }
   }
 }
@@ -309,12 +329,20 @@ void RegisterAll() {
   RegisterLinears();
   for (const Shape* s : {&kReal, &kDemo}) {
     for (int64_t rows : {1, 8, 128, 512}) {
-      const auto name = [&](const char* op) { return std::string(op) + "/" + s->name + "/rows:" + std::to_string(rows); };
-      benchmark::RegisterBenchmark(name("moe").c_str(), [s, rows](benchmark::State& state) { BenchMoe(state, *s, rows); });
-      benchmark::RegisterBenchmark(name("attention").c_str(), [s, rows](benchmark::State& state) { BenchAttention(state, *s, rows); });
-      benchmark::RegisterBenchmark(name("index4096").c_str(), [s, rows](benchmark::State& state) { BenchIndexer(state, *s, rows, 4096); });
-      benchmark::RegisterBenchmark(name("hyper").c_str(), [s, rows](benchmark::State& state) { BenchHyper(state, *s, rows); });
-      benchmark::RegisterBenchmark(name("norm_quant").c_str(), [s, rows](benchmark::State& state) { BenchRows(state, *s, rows); });
+      const auto name = [&](const char* op) {
+        return std::string(op) + "/" + s->name + "/rows:" + std::to_string(rows);
+      };
+      benchmark::RegisterBenchmark(name("moe").c_str(),
+                                   [s, rows](benchmark::State& state) { BenchMoe(state, *s, rows); });
+      benchmark::RegisterBenchmark(name("attention").c_str(),
+                                   [s, rows](benchmark::State& state) { BenchAttention(state, *s, rows); });
+      benchmark::RegisterBenchmark(name("index4096").c_str(), [s, rows](benchmark::State& state) {
+        BenchIndexer(state, *s, rows, 4096);
+      });
+      benchmark::RegisterBenchmark(name("hyper").c_str(),
+                                   [s, rows](benchmark::State& state) { BenchHyper(state, *s, rows); });
+      benchmark::RegisterBenchmark(name("norm_quant").c_str(),
+                                   [s, rows](benchmark::State& state) { BenchRows(state, *s, rows); });
     }
   }
   for (int64_t columns : {4096, 65536, 1048576}) {

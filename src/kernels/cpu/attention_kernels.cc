@@ -32,13 +32,14 @@ void DecodeKeys(const KeySlot* slots, int64_t count, int64_t dim, float* tile, i
 
 /// acc[h] = acc[h] * alpha[h] + sum over the slots, ascending, of p[h][s] * key s; kHeads heads, kVectors vectors of channels.
 template <int kHeads, int kVectors>
-HWY_INLINE void WeightedSum(const float* p, const float* alpha, const float* HWY_RESTRICT tile, int64_t stride, int64_t count,
-                            float* HWY_RESTRICT acc) {
+HWY_INLINE void WeightedSum(const float* p, const float* alpha, const float* HWY_RESTRICT tile,
+                            int64_t stride, int64_t count, float* HWY_RESTRICT acc) {
   VF sum[kHeads][kVectors];
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sum[h][v] = hn::Mul(LoadFloats(acc + h * stride + v * kLanes), Set(alpha[h]));
+    for (int v = 0; v < kVectors; ++v)
+      sum[h][v] = hn::Mul(LoadFloats(acc + h * stride + v * kLanes), Set(alpha[h]));
   }
   for (int64_t s = 0; s < count; ++s) {
     VF key[kVectors];
@@ -63,7 +64,8 @@ HWY_INLINE void WeightedSums(const AttendState& s, int64_t head, const float* al
   constexpr int kVectors = 2;
   float* acc = s.acc + head * s.tile_stride;
   for (int64_t c = 0; c < s.tile_stride; c += kVectors * kLanes) {
-    WeightedSum<kHeads, kVectors>(s.p + head * kSlotBlock, alpha + head, s.tile + c, s.tile_stride, count, acc + c);
+    WeightedSum<kHeads, kVectors>(s.p + head * kSlotBlock, alpha + head, s.tile + c, s.tile_stride, count,
+                                  acc + c);
   }
 }
 
@@ -72,7 +74,8 @@ HWY_INLINE float SoftmaxBlock(const AttendState& s, int64_t head, const KeySlot*
   float* p = s.p + head * kSlotBlock;
   const float minus_infinity = -HUGE_VALF;
   // 1. Scaled scores; slots without a key are -inf.
-  for (int64_t i = 0; i < kSlotBlock; i += kLanes) StoreFloats(hn::Mul(LoadFloats(p + i), Set(s.scale)), p + i);
+  for (int64_t i = 0; i < kSlotBlock; i += kLanes)
+    StoreFloats(hn::Mul(LoadFloats(p + i), Set(s.scale)), p + i);
   for (int64_t i = 0; i < kSlotBlock; ++i) {
     if (i >= count || slots[i].kind == KeySlot::kNone) p[i] = minus_infinity;
   }
@@ -119,8 +122,8 @@ void AttendFinish(const AttendState& s, const float* sink, Bf16* out) {
     const VF denominator = hn::Add(Set(s.sum[h]), Exp(hn::Sub(Set(sink[h]), Set(s.max[h]))));
     const float* acc = s.acc + h * s.tile_stride;
     ForSteps(s.dim, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-      StorePairN(hn::Div(LoadFloats(acc + i), denominator), hn::Div(LoadFloats(acc + i + kLanes), denominator),
-                 out + h * s.dim + i, count);
+      StorePairN(hn::Div(LoadFloats(acc + i), denominator),
+                 hn::Div(LoadFloats(acc + i + kLanes), denominator), out + h * s.dim + i, count);
     });
   }
 }

@@ -63,14 +63,15 @@ void ForRows(const OpContext& ctx, int64_t rows, int64_t work, const Body& body)
     if (rows > 0) body(int64_t{0}, rows);
     return;
   }
-  ctx.pool->ParallelFor(rows, CeilDiv(rows, threads), [&body](int64_t begin, int64_t end, int) { body(begin, end); });
+  ctx.pool->ParallelFor(rows, CeilDiv(rows, threads),
+                        [&body](int64_t begin, int64_t end, int) { body(begin, end); });
 }
 
 /// body(unit, scratch) for every unit of [0, units), each on some thread with `scratch_bytes` of its own out of `memory`. Units are
 /// taken in order by whichever thread is free, so uneven ones balance; `work` multiply-adds in all.
 template <class Body>
-void ForUnits(const OpContext& ctx, int64_t units, int64_t work, std::span<std::byte> memory, size_t scratch_bytes,
-              const Body& body) {
+void ForUnits(const OpContext& ctx, int64_t units, int64_t work, std::span<std::byte> memory,
+              size_t scratch_bytes, const Body& body) {
   if (units <= 0) return;
   scratch_bytes = RoundUp(scratch_bytes, kScratchAlign);
   if (memory.size() < scratch_bytes) WorkspaceTooSmall(scratch_bytes, memory.size());

@@ -20,15 +20,16 @@ struct Target {
 };
 
 // Best first. Names are those of `--cpu-target`, not Highway's.
-constexpr std::array kTargets = {Target{"avx512", HWY_AVX3}, Target{"avx2", HWY_AVX2},     Target{"sse4", HWY_SSE4},
-                                 Target{"neon", HWY_NEON},   Target{"scalar", HWY_EMU128}, Target{"scalar", HWY_SCALAR}};
+constexpr std::array kTargets = {Target{"avx512", HWY_AVX3},   Target{"avx2", HWY_AVX2},
+                                 Target{"sse4", HWY_SSE4},     Target{"neon", HWY_NEON},
+                                 Target{"scalar", HWY_EMU128}, Target{"scalar", HWY_SCALAR}};
 
 // Threads that get scratch memory of their own; a pool with more uses as many as there is memory for.
 constexpr int kMinThreadSlots = 8;
 
 bool FillTable(int64_t target, KernelTable& table) {
-  return FillProductKernels(target, table) && FillRowKernels(target, table) && FillAttentionKernels(target, table) &&
-         FillIndexKernels(target, table);
+  return FillProductKernels(target, table) && FillRowKernels(target, table) &&
+         FillAttentionKernels(target, table) && FillIndexKernels(target, table);
 }
 
 bool Usable(int64_t target) {
@@ -63,12 +64,13 @@ std::unique_ptr<const Ops> MakeCpuOps(std::string_view target) {
 }
 
 size_t CpuOps::WorkspaceBytes(const WorkspaceLimits& limits) const {
-  const size_t thread_bytes =
-      std::max({ProductThreadBytes(), MoeThreadBytes(), AttentionThreadBytes(limits.head_dim),
-                IndexThreadBytes(limits.index_heads, limits.index_head_dim), SelectThreadBytes(limits.max_entries)});
-  const size_t shared_bytes = std::max(MoeSharedBytes(limits.max_rows, limits.hidden_size, limits.moe_intermediate_size,
-                                                      limits.num_experts, limits.experts_per_token),
-                                       HcSharedBytes(limits.max_rows, limits.hc_mult));
+  const size_t thread_bytes = std::max(
+      {ProductThreadBytes(), MoeThreadBytes(), AttentionThreadBytes(limits.head_dim),
+       IndexThreadBytes(limits.index_heads, limits.index_head_dim), SelectThreadBytes(limits.max_entries)});
+  const size_t shared_bytes =
+      std::max(MoeSharedBytes(limits.max_rows, limits.hidden_size, limits.moe_intermediate_size,
+                              limits.num_experts, limits.experts_per_token),
+               HcSharedBytes(limits.max_rows, limits.hc_mult));
   const int slots = std::max(kMinThreadSlots, AvailableCpus());
   return shared_bytes + static_cast<size_t>(slots) * RoundUp(thread_bytes, kScratchAlign);
 }

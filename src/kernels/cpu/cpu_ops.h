@@ -11,7 +11,9 @@
 //   * Weighted sums of keys: each channel starts from acc * alpha and adds p[s] * key[s] for the slots s of the block, ascending.
 //   * Streams, heads of the indexer, experts and the tokens of a compressor group: ascending, starting from zero.
 // Between the rounding points of spec model.md §3 all arithmetic is float; integer and quantiser results equal tensor/quantize.h
-// bit for bit. Weights stay packed: eight rows by 512 inputs are expanded at a time and used for all rows of a unit of work.
+// bit for bit. Products of bf16 values are exact in float, so that whether a target fuses shows with float weights only.
+// Fixed bounds: 16 residual streams, 64 experts a token, groups of 128 tokens in the compressor; the inner width of experts is a
+// multiple of 32. Weights stay packed: eight rows by 512 inputs are expanded at a time and used for all rows of a unit of work.
 #pragma once
 
 #include <memory>

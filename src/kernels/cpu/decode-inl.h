@@ -63,7 +63,8 @@ HWY_INLINE void Fp8Group(const uint8_t* codes, uint8_t scale, Pair (&out)[kGroup
       even[i] = kE4m3Table[codes[2 * i]] * kE8m0Values.v[scale];
       odd[i] = kE4m3Table[codes[2 * i + 1]] * kE8m0Values.v[scale];
     }
-    for (int i = 0; i < kGroupPairs; ++i) out[i] = {LoadFloats(even + i * kLanes), LoadFloats(odd + i * kLanes)};
+    for (int i = 0; i < kGroupPairs; ++i)
+      out[i] = {LoadFloats(even + i * kLanes), LoadFloats(odd + i * kLanes)};
     return;
   }
   const hn::Rebind<int16_t, DF> d16;
@@ -191,7 +192,8 @@ HWY_INLINE void DecodeFp4MainRow(const uint8_t* codes, const uint8_t* scales, in
 }
 
 HWY_INLINE void DecodeBf16Row(const Bf16* values, int64_t k, float* out) {
-  ForSteps(k, kPair, [&](int64_t i, int64_t count) HWY_ATTR { StoreTilePair(LoadPairN(values + i, count), out + i); });
+  ForSteps(k, kPair,
+           [&](int64_t i, int64_t count) HWY_ATTR { StoreTilePair(LoadPairN(values + i, count), out + i); });
 }
 
 HWY_INLINE void DecodeFp32Row(const float* values, int64_t k, float* out) {

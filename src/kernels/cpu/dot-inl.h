@@ -45,7 +45,8 @@ HWY_INLINE void DotStep(const VU32* words, const float* tile, int64_t stride, VF
 
 /// sums[r][c] += x[r] . tile row c over one K block (k <= kKBlock).
 template <int kRows, int kColumns>
-HWY_INLINE void DotBlock(const Bf16* const* x, const float* HWY_RESTRICT tile, int64_t stride, int64_t k, float* const* sums) {
+HWY_INLINE void DotBlock(const Bf16* const* x, const float* HWY_RESTRICT tile, int64_t stride, int64_t k,
+                         float* const* sums) {
   VF acc[kRows][kColumns];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -78,7 +79,8 @@ HWY_INLINE void DotBlock(const Bf16* const* x, const float* HWY_RESTRICT tile, i
 
 /// `kRows` rows against 8 tile rows. A single row takes all eight at once to have enough independent chains.
 template <int kRows>
-HWY_INLINE void DotPanel(const Bf16* const* x, const float* tile, int64_t stride, int64_t k, float* const* sums) {
+HWY_INLINE void DotPanel(const Bf16* const* x, const float* tile, int64_t stride, int64_t k,
+                         float* const* sums) {
   if constexpr (kRows == 1) {
     DotBlock<1, 8>(x, tile, stride, k, sums);
   } else {
@@ -90,8 +92,8 @@ HWY_INLINE void DotPanel(const Bf16* const* x, const float* tile, int64_t stride
 }
 
 /// Rows [0, rows) of x, from input k0 on, against 8 tile rows; sums[r * sums_stride + 0..7] +=.
-HWY_INLINE void DotRows(const RowSource& source, int64_t rows, int64_t k0, int64_t k, const float* tile, int64_t stride,
-                        float* sums, int64_t sums_stride) {
+HWY_INLINE void DotRows(const RowSource& source, int64_t rows, int64_t k0, int64_t k, const float* tile,
+                        int64_t stride, float* sums, int64_t sums_stride) {
   for (int64_t row = 0; row < rows; row += kMaxRows) {
     const int64_t count = HWY_MIN(rows - row, int64_t{kMaxRows});
     const Bf16* x[kMaxRows] = {};

@@ -13,14 +13,16 @@
 
 namespace deepinfer::kernels {
 
-inline constexpr int64_t kKBlock = 512;        // inputs whose products are added in vector lanes before they become one float
-inline constexpr int64_t kPanel = 8;           // output features expanded together
-inline constexpr int64_t kFeatureTile = 32;    // output features of one unit of work (a whole FP8 group of the next product)
-inline constexpr int64_t kRowTile = 96;        // rows of one unit of work
-inline constexpr int64_t kTileAlign = 32;      // >= 2N of every target
-inline constexpr int64_t kSlotBlock = 64;      // key slots of one softmax block (spec: model.md §8.8)
-inline constexpr int64_t kHeadTile = 16;       // heads that share a decoded key block
-inline constexpr int64_t kEntryTile = 32;      // index keys decoded together
+inline constexpr int64_t kKBlock =
+    512;  // inputs whose products are added in vector lanes before they become one float
+inline constexpr int64_t kPanel = 8;  // output features expanded together
+inline constexpr int64_t kFeatureTile =
+    32;  // output features of one unit of work (a whole FP8 group of the next product)
+inline constexpr int64_t kRowTile = 96;    // rows of one unit of work
+inline constexpr int64_t kTileAlign = 32;  // >= 2N of every target
+inline constexpr int64_t kSlotBlock = 64;  // key slots of one softmax block (spec: model.md §8.8)
+inline constexpr int64_t kHeadTile = 16;   // heads that share a decoded key block
+inline constexpr int64_t kEntryTile = 32;  // index keys decoded together
 
 /// Rows of bf16 inputs: row i is base + index[i] * stride, index[i] = i when null.
 struct RowSource {
@@ -36,7 +38,7 @@ struct ProductArgs {
   int64_t rows = 0;  // <= kRowTile
   WeightView weight;
   int64_t out_begin = 0;
-  int64_t out_count = 0;  // <= kFeatureTile
+  int64_t out_count = 0;   // <= kFeatureTile
   float* panel = nullptr;  // scratch [kPanel, kKBlock]
   float* sums = nullptr;   // out [rows, kFeatureTile]
 };
@@ -88,13 +90,13 @@ struct KeySlot {
 struct AttendState {
   const Bf16* q = nullptr;  // [heads, dim]
   int64_t heads = 0, dim = 0;
-  int64_t tile_stride = 0;   // dim rounded up to kTileAlign
+  int64_t tile_stride = 0;  // dim rounded up to kTileAlign
   float scale = 0;
-  float* tile = nullptr;     // [kSlotBlock, tile_stride] decoded keys, pair order
-  float* p = nullptr;        // [kHeadTile, kSlotBlock]
-  float* max = nullptr;      // [kHeadTile]
-  float* sum = nullptr;      // [kHeadTile]
-  float* acc = nullptr;      // [kHeadTile, tile_stride], pair order
+  float* tile = nullptr;  // [kSlotBlock, tile_stride] decoded keys, pair order
+  float* p = nullptr;     // [kHeadTile, kSlotBlock]
+  float* max = nullptr;   // [kHeadTile]
+  float* sum = nullptr;   // [kHeadTile]
+  float* acc = nullptr;   // [kHeadTile, tile_stride], pair order
 };
 
 /// scores of `rows` rows against one tile of keys, from the dots of every head.
@@ -124,13 +126,14 @@ struct KernelTable {
   float (*sum_squares)(const Bf16* x, int64_t dim);
   void (*hc_epilogue)(const HcEpilogueArgs& a);
   void (*hc_collapse)(const Bf16* streams, const float* pre, int64_t hc_mult, int64_t hidden, Bf16* y);
-  void (*hc_expand)(const Bf16* y, const Bf16* streams, const float* post, const float* comb, int64_t hc_mult, int64_t hidden,
-                    Bf16* out);
+  void (*hc_expand)(const Bf16* y, const Bf16* streams, const float* post, const float* comb, int64_t hc_mult,
+                    int64_t hidden, Bf16* out);
   void (*stream_mean)(const Bf16* streams, int64_t hc_mult, int64_t hidden, Bf16* y);
-  void (*compressor_pool)(const float* const* content, const float* const* gate, int64_t ratio, int64_t dim, Bf16* latent);
+  void (*compressor_pool)(const float* const* content, const float* const* gate, int64_t ratio, int64_t dim,
+                          Bf16* latent);
   /// Gate of one stream (returned) and its gated addition; `key` and `value` are rows of D.
-  float (*engram_gate)(Bf16* stream, const Bf16* key, const Bf16* value, const Bf16* q_weight, const Bf16* k_weight,
-                       int64_t hidden, float norm_eps);
+  float (*engram_gate)(Bf16* stream, const Bf16* key, const Bf16* value, const Bf16* q_weight,
+                       const Bf16* k_weight, int64_t hidden, float norm_eps);
 
   // Attention (attention_kernels.cc) and indexer (index_kernels.cc).
   void (*decode_keys)(const KeySlot* slots, int64_t count, int64_t dim, float* tile, int64_t tile_stride);

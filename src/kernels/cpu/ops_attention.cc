@@ -26,7 +26,10 @@ AttendState MakeState(Scratch memory, const Bf16* q, int64_t heads, int64_t dim,
 class KeyList {
  public:
   KeyList(const SparseAttentionParams& p, int64_t row)
-      : sequence_(p.sequences[static_cast<size_t>(p.seq[row])]), layout_(p.layout), topk_(p.topk + row * p.k), dim_(p.dim) {
+      : sequence_(p.sequences[static_cast<size_t>(p.seq[row])]),
+        layout_(p.layout),
+        topk_(p.topk + row * p.k),
+        dim_(p.dim) {
     const int64_t position = p.positions[row];
     first_ = std::max<int64_t>(sequence_.window.first, position - p.window + 1);
     num_window_ = std::max<int64_t>(position + 1 - first_, 0);
@@ -50,10 +53,11 @@ class KeyList {
   }
 
   KeySlot EntrySlot(int64_t entry) const {
-    const auto* block = reinterpret_cast<const uint8_t*>(sequence_.entries.blocks[entry / layout_.entries_per_block]);
+    const auto* block =
+        reinterpret_cast<const uint8_t*>(sequence_.entries.blocks[entry / layout_.entries_per_block]);
     const int64_t row = entry % layout_.entries_per_block;
-    return {block + layout_.codes_offset + row * (dim_ / 2), block + layout_.scales_offset + row * (dim_ / kMainKvGroup),
-            KeySlot::kFp4Main};
+    return {block + layout_.codes_offset + row * (dim_ / 2),
+            block + layout_.scales_offset + row * (dim_ / kMainKvGroup), KeySlot::kFp4Main};
   }
 
   const AttentionSequence& sequence_;
@@ -82,7 +86,8 @@ class SlotList {
 
 /// Up to kHeadTile heads of one row over all of its keys.
 template <class List>
-void AttendRow(const KernelTable& kernels, const List& list, const AttendState& state, const float* sink, Bf16* out) {
+void AttendRow(const KernelTable& kernels, const List& list, const AttendState& state, const float* sink,
+               Bf16* out) {
   bool any = false;
   for (int64_t begin = 0; begin < list.size(); begin += kSlotBlock) {
     KeySlot slots[kSlotBlock];
@@ -107,8 +112,8 @@ void AttendRow(const KernelTable& kernels, const List& list, const AttendState& 
 template <class List, class Params>
 void AttendRows(const OpContext& ctx, const KernelTable& kernels, const Params& p, int64_t list_work) {
   const int64_t head_tiles = CeilDiv(p.heads, kHeadTile);
-  ForUnits(ctx, p.rows * head_tiles, p.rows * p.heads * p.dim * list_work * 2, ctx.workspace, AttentionThreadBytes(p.dim),
-           [&](int64_t unit, Scratch memory) {
+  ForUnits(ctx, p.rows * head_tiles, p.rows * p.heads * p.dim * list_work * 2, ctx.workspace,
+           AttentionThreadBytes(p.dim), [&](int64_t unit, Scratch memory) {
              const int64_t row = unit / head_tiles, head = unit % head_tiles * kHeadTile;
              const int64_t offset = (row * p.heads + head) * p.dim;
              const AttendState state =

@@ -23,8 +23,8 @@ KeySlot IndexKey(const IndexerScoresParams& p, int64_t seq, int64_t entry) {
   const auto* block = reinterpret_cast<const uint8_t*>(
       p.sequences[static_cast<size_t>(seq)].blocks[entry / p.layout.entries_per_block]);
   const int64_t row = entry % p.layout.entries_per_block;
-  return {block + p.layout.codes_offset + row * (p.dim / 2), block + p.layout.scales_offset + row * (p.dim / kQuantGroup),
-          KeySlot::kFp4Index};
+  return {block + p.layout.codes_offset + row * (p.dim / 2),
+          block + p.layout.scales_offset + row * (p.dim / kQuantGroup), KeySlot::kFp4Index};
 }
 
 struct IndexScratch {
@@ -36,8 +36,8 @@ struct IndexScratch {
 };
 
 /// Rows [begin, end) of one sequence (one row with candidates) against columns [column, column + count).
-void ScoreTile(const KernelTable& kernels, const IndexerScoresParams& p, const IndexScratch& scratch, int64_t begin,
-               int64_t end, int64_t column, int64_t count) {
+void ScoreTile(const KernelTable& kernels, const IndexerScoresParams& p, const IndexScratch& scratch,
+               int64_t begin, int64_t end, int64_t column, int64_t count) {
   const int64_t stride = RoundUp(p.dim, kTileAlign);
   const int64_t max_visible = *std::max_element(p.visible + begin, p.visible + end);
   // 1. The keys of the tile.
@@ -84,7 +84,8 @@ void ScoreTile(const KernelTable& kernels, const IndexerScoresParams& p, const I
 }  // namespace
 
 size_t IndexThreadBytes(int64_t heads, int64_t dim) {
-  return PieceBytes<float>(kEntryTile * RoundUp(dim, kTileAlign)) + PieceBytes<float>(std::max(kRowTile, heads) * kEntryTile);
+  return PieceBytes<float>(kEntryTile * RoundUp(dim, kTileAlign)) +
+         PieceBytes<float>(std::max(kRowTile, heads) * kEntryTile);
 }
 
 void CpuOps::IndexerScores(const OpContext& ctx, const IndexerScoresParams& p) const {

@@ -23,7 +23,9 @@ int64_t RowsPerUnit(const OpContext& ctx, int64_t rows, int64_t feature_units) {
 
 }  // namespace
 
-size_t ProductThreadBytes() { return PieceBytes<float>(kPanel * kKBlock) + PieceBytes<float>(kRowTile * kFeatureTile); }
+size_t ProductThreadBytes() {
+  return PieceBytes<float>(kPanel * kKBlock) + PieceBytes<float>(kRowTile * kFeatureTile);
+}
 
 void CpuOps::Linear(const OpContext& ctx, const LinearParams& p) const {
   const int64_t out = p.weight.out_features, in = p.weight.in_features;
@@ -47,7 +49,8 @@ void CpuOps::Linear(const OpContext& ctx, const LinearParams& p) const {
                                .out_count = count,
                                .panel = scratch.panel,
                                .sums = scratch.sums});
-             kernels_.store_tile(scratch.sums, rows, count, p.y == nullptr ? nullptr : p.y + row * out + begin,
+             kernels_.store_tile(scratch.sums, rows, count,
+                                 p.y == nullptr ? nullptr : p.y + row * out + begin,
                                  p.y_f32 == nullptr ? nullptr : p.y_f32 + row * out + begin, out);
            });
 }

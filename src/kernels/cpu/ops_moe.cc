@@ -29,7 +29,8 @@ int64_t MaxTiles(int64_t rows, int64_t num_experts, int64_t k) {
 size_t GroupingBytes(int64_t rows, int64_t num_experts, int64_t k) {
   const int64_t pairs = rows * (k + 1);
   return PieceBytes<int32_t>(num_experts + 1) + PieceBytes<int32_t>(pairs) + PieceBytes<float>(pairs) +
-         PieceBytes<int32_t>(rows * k) + PieceBytes<int32_t>(rows) + PieceBytes<ExpertTile>(MaxTiles(rows, num_experts, k));
+         PieceBytes<int32_t>(rows * k) + PieceBytes<int32_t>(rows) +
+         PieceBytes<ExpertTile>(MaxTiles(rows, num_experts, k));
 }
 
 void AddTiles(Grouping& g, int64_t expert, int64_t begin, int64_t end) {
@@ -94,16 +95,20 @@ const ExpertWeights& WeightsOf(const MoeExpertsParams& p, int64_t expert) {
 
 }  // namespace
 
-size_t MoeThreadBytes() { return PieceBytes<float>(kPanel * kKBlock) + 2 * PieceBytes<float>(kRowTile * kFeatureTile); }
+size_t MoeThreadBytes() {
+  return PieceBytes<float>(kPanel * kKBlock) + 2 * PieceBytes<float>(kRowTile * kFeatureTile);
+}
 
 size_t MoeSharedBytes(int64_t rows, int64_t hidden, int64_t intermediate, int64_t num_experts, int64_t k) {
   const int64_t pairs = rows * (k + 1);
-  return GroupingBytes(rows, num_experts, k) + PieceBytes<Bf16>(pairs * intermediate) + PieceBytes<Bf16>(pairs * hidden);
+  return GroupingBytes(rows, num_experts, k) + PieceBytes<Bf16>(pairs * intermediate) +
+         PieceBytes<Bf16>(pairs * hidden);
 }
 
 void CpuOps::MoeExperts(const OpContext& ctx, const MoeExpertsParams& p) const {
   const int64_t routed = p.rows * p.k, pairs = routed + p.rows;
-  const int64_t inner_tiles = CeilDiv(p.intermediate, kFeatureTile), outer_tiles = CeilDiv(p.hidden, kFeatureTile);
+  const int64_t inner_tiles = CeilDiv(p.intermediate, kFeatureTile),
+                outer_tiles = CeilDiv(p.hidden, kFeatureTile);
   const int64_t pair_work = p.hidden * p.intermediate;
   Scratch shared(ctx.workspace);
   // 1. Rows by expert.
@@ -150,7 +155,8 @@ void CpuOps::MoeExperts(const OpContext& ctx, const MoeExpertsParams& p) const {
                                .out_count = count,
                                .panel = scratch.panel,
                                .sums = scratch.gate});
-             kernels_.store_tile(scratch.gate, tile.count, count, outputs + tile.begin * p.hidden + feature, nullptr, p.hidden);
+             kernels_.store_tile(scratch.gate, tile.count, count, outputs + tile.begin * p.hidden + feature,
+                                 nullptr, p.hidden);
            });
   // 4. Sums in ascending expert order, one rounding.
   ForRows(ctx, p.rows, p.hidden * (p.k + 1), [&](int64_t begin, int64_t end) {

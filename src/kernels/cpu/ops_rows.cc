@@ -13,14 +13,16 @@ void CpuOps::Embed(const OpContext& ctx, const EmbedParams& p) const {
     for (int64_t t = begin; t < end; ++t) {
       const bool given = p.given_row != nullptr && p.given_row[t] >= 0;
       const Bf16* row = given ? p.given + p.given_row[t] * p.hidden : p.table + p.ids[t] * p.hidden;
-      for (int64_t k = 0; k < p.hc_mult; ++k) std::memcpy(p.streams + (t * p.hc_mult + k) * p.hidden, row, bytes);
+      for (int64_t k = 0; k < p.hc_mult; ++k)
+        std::memcpy(p.streams + (t * p.hc_mult + k) * p.hidden, row, bytes);
     }
   });
 }
 
 void CpuOps::RmsNorm(const OpContext& ctx, const RmsNormParams& p) const {
   ForRows(ctx, p.rows, p.dim, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) kernels_.rms_norm(p.x + t * p.dim, p.weight, p.dim, p.eps, p.y + t * p.dim);
+    for (int64_t t = begin; t < end; ++t)
+      kernels_.rms_norm(p.x + t * p.dim, p.weight, p.dim, p.eps, p.y + t * p.dim);
   });
 }
 
@@ -48,8 +50,8 @@ void CpuOps::Rope(const OpContext& ctx, const RopeParams& p) const {
   ForRows(ctx, p.rows, p.heads * rotated, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       for (int64_t h = 0; h < p.heads; ++h) {
-        kernels_.rope(p.x + (t * p.heads + h + 1) * p.dim - rotated, p.cos + t * p.num_freqs, p.sin + t * p.num_freqs,
-                      p.num_freqs, p.inverse);
+        kernels_.rope(p.x + (t * p.heads + h + 1) * p.dim - rotated, p.cos + t * p.num_freqs,
+                      p.sin + t * p.num_freqs, p.num_freqs, p.inverse);
       }
     }
   });
@@ -68,8 +70,8 @@ void CpuOps::HcExpand(const OpContext& ctx, const HcExpandParams& p) const {
   const int64_t n = p.hc_mult;
   ForRows(ctx, p.rows, p.hidden * n * (n + 1), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      kernels_.hc_expand(p.y + t * p.hidden, p.streams + t * n * p.hidden, p.post + t * n, p.comb + t * n * n, n, p.hidden,
-                         p.out + t * n * p.hidden);
+      kernels_.hc_expand(p.y + t * p.hidden, p.streams + t * n * p.hidden, p.post + t * n, p.comb + t * n * n,
+                         n, p.hidden, p.out + t * n * p.hidden);
     }
   });
 }
@@ -104,10 +106,11 @@ void CpuOps::EngramGate(const OpContext& ctx, const EngramGateParams& p) const {
       const bool image = p.is_image != nullptr && p.is_image[t] != 0;
       const Bf16* keys = p.kv + t * (n + 1) * p.hidden;
       for (int64_t k = 0; k < n; ++k) {
-        const float gate = image ? 0.0f
-                                 : kernels_.engram_gate(p.streams + (t * n + k) * p.hidden, keys + k * p.hidden,
-                                                        keys + n * p.hidden, p.q_weight + k * p.hidden,
-                                                        p.k_weight + k * p.hidden, p.hidden, p.norm_eps);
+        const float gate = image
+                               ? 0.0f
+                               : kernels_.engram_gate(p.streams + (t * n + k) * p.hidden, keys + k * p.hidden,
+                                                      keys + n * p.hidden, p.q_weight + k * p.hidden,
+                                                      p.k_weight + k * p.hidden, p.hidden, p.norm_eps);
         if (p.gate != nullptr) p.gate[t * n + k] = gate;
       }
     }

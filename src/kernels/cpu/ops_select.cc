@@ -124,7 +124,8 @@ void SelectBlocks(const SelectCandidatesParams& p, int64_t t, const SelectScratc
   if (blocks > 0) scratch.keys[blocks - 1] = 0xFFFFFFFFu;  // the newest block is always kept
   int32_t* out = p.candidates + t * p.max_candidates;
   int64_t found = 0;
-  SelectBest(scratch, blocks, p.max_candidates, [&](int64_t block) { out[found++] = static_cast<int32_t>(block); });
+  SelectBest(scratch, blocks, p.max_candidates,
+             [&](int64_t block) { out[found++] = static_cast<int32_t>(block); });
   std::fill(out + found, out + p.max_candidates, -1);
 }
 

@@ -9,7 +9,8 @@ namespace deepinfer::kernels {
 void CpuOps::QuantizeWindow(const OpContext& ctx, const QuantizeWindowParams& p) const {
   ForRows(ctx, p.rows, p.dim * 20, [&](int64_t begin, int64_t end) {
     // Groups do not know their row: a range of rows is one long row.
-    QuantizeFp8(p.x + begin * p.dim, (end - begin) * p.dim, p.codes + begin * p.dim, p.scales + begin * p.dim / kQuantGroup);
+    QuantizeFp8(p.x + begin * p.dim, (end - begin) * p.dim, p.codes + begin * p.dim,
+                p.scales + begin * p.dim / kQuantGroup);
   });
 }
 
@@ -19,8 +20,10 @@ void CpuOps::CommitWindow(const OpContext& ctx, const CommitWindowParams& p) con
     for (int64_t t = begin; t < end; ++t) {
       const WindowView& window = p.sequences[static_cast<size_t>(p.seq[t])];
       const int64_t staged = p.positions[t] - window.chunk_begin, slot = p.positions[t] % window.capacity;
-      std::memcpy(window.codes + slot * p.dim, window.chunk_codes + staged * p.dim, static_cast<size_t>(p.dim));
-      std::memcpy(window.scales + slot * scale_dim, window.chunk_scales + staged * scale_dim, static_cast<size_t>(scale_dim));
+      std::memcpy(window.codes + slot * p.dim, window.chunk_codes + staged * p.dim,
+                  static_cast<size_t>(p.dim));
+      std::memcpy(window.scales + slot * scale_dim, window.chunk_scales + staged * scale_dim,
+                  static_cast<size_t>(scale_dim));
     }
   });
 }

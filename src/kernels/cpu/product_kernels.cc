@@ -21,13 +21,16 @@ void ExpandRow(const WeightView& weight, int64_t row, int64_t k0, int64_t k, flo
   const auto* bytes = static_cast<const uint8_t*>(weight.data);
   const int64_t scale_columns = (in + kQuantGroup - 1) / kQuantGroup;
   switch (weight.format) {
-    case WeightFormat::kBf16: return DecodeBf16Row(static_cast<const Bf16*>(weight.data) + row * in + k0, k, out);
-    case WeightFormat::kFp32: return DecodeFp32Row(static_cast<const float*>(weight.data) + row * in + k0, k, out);
+    case WeightFormat::kBf16:
+      return DecodeBf16Row(static_cast<const Bf16*>(weight.data) + row * in + k0, k, out);
+    case WeightFormat::kFp32:
+      return DecodeFp32Row(static_cast<const float*>(weight.data) + row * in + k0, k, out);
     case WeightFormat::kFp8Tile32:
       return DecodeFp8Row(bytes + row * in + k0,
                           weight.scales + row / kQuantGroup * scale_columns + k0 / kQuantGroup, k, out);
     case WeightFormat::kFp4Row32:
-      return DecodeFp4Row(bytes + (row * in + k0) / 2, weight.scales + row * scale_columns + k0 / kQuantGroup, k, out);
+      return DecodeFp4Row(bytes + (row * in + k0) / 2, weight.scales + row * scale_columns + k0 / kQuantGroup,
+                          k, out);
   }
 }
 
@@ -35,7 +38,8 @@ void ExpandRow(const WeightView& weight, int64_t row, int64_t k0, int64_t k, flo
 
 /// 32 inputs of the rows against one group of 32 weights of each column; additions as in DotStep.
 template <int kRows, int kColumns>
-HWY_INLINE void DotGroup(const Bf16* const* x, int64_t i, const Pair (&w)[kColumns][kGroupPairs], VF (&acc)[kRows][kColumns]) {
+HWY_INLINE void DotGroup(const Bf16* const* x, int64_t i, const Pair (&w)[kColumns][kGroupPairs],
+                         VF (&acc)[kRows][kColumns]) {
 #pragma GCC unroll 16
   for (int j = 0; j < kGroupPairs; ++j) {
 #pragma GCC unroll 4
@@ -90,7 +94,8 @@ HWY_INLINE void DirectBlock(const ProductArgs& a, int64_t row, int64_t k0, int64
     }
   }
   // 3. Lanes.
-  for (int r = 0; r < kRows; ++r) AddSums4(acc[r][0], acc[r][1], acc[r][2], acc[r][3], sums + r * kFeatureTile);
+  for (int r = 0; r < kRows; ++r)
+    AddSums4(acc[r][0], acc[r][1], acc[r][2], acc[r][3], sums + r * kFeatureTile);
 }
 
 template <WeightFormat kFormat, int kRows>
@@ -108,10 +113,12 @@ bool TryDirectProduct(const ProductArgs& a) {
   if (a.rows > 2 || a.weight.in_features % kQuantGroup != 0) return false;
   switch (a.weight.format) {
     case WeightFormat::kFp4Row32:
-      a.rows == 1 ? DirectProduct<WeightFormat::kFp4Row32, 1>(a) : DirectProduct<WeightFormat::kFp4Row32, 2>(a);
+      a.rows == 1 ? DirectProduct<WeightFormat::kFp4Row32, 1>(a)
+                  : DirectProduct<WeightFormat::kFp4Row32, 2>(a);
       return true;
     case WeightFormat::kFp8Tile32:
-      a.rows == 1 ? DirectProduct<WeightFormat::kFp8Tile32, 1>(a) : DirectProduct<WeightFormat::kFp8Tile32, 2>(a);
+      a.rows == 1 ? DirectProduct<WeightFormat::kFp8Tile32, 1>(a)
+                  : DirectProduct<WeightFormat::kFp8Tile32, 2>(a);
       return true;
     default: return false;
   }
@@ -147,7 +154,8 @@ void TileDot(const TileDotArgs& a) {
   for (int64_t k0 = 0; k0 < a.k; k0 += kKBlock) {
     const int64_t k = HWY_MIN(a.k - k0, kKBlock);
     for (int64_t first = 0; first < a.columns; first += kPanel) {
-      DotRows(a.x, a.rows, k0, k, a.tile + first * a.tile_stride + k0, a.tile_stride, a.sums + first, a.sums_stride);
+      DotRows(a.x, a.rows, k0, k, a.tile + first * a.tile_stride + k0, a.tile_stride, a.sums + first,
+              a.sums_stride);
     }
   }
 }

@@ -31,7 +31,8 @@ void RmsNorm(const Bf16* x, const Bf16* weight, int64_t dim, float eps, Bf16* y)
   ForSteps(dim, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
     const Pair v = LoadPairN(x + i, count);
     const Pair w = LoadPairN(weight + i, count);
-    StorePairN(hn::Mul(w.even, hn::Mul(v.even, inverse)), hn::Mul(w.odd, hn::Mul(v.odd, inverse)), y + i, count);
+    StorePairN(hn::Mul(w.even, hn::Mul(v.even, inverse)), hn::Mul(w.odd, hn::Mul(v.odd, inverse)), y + i,
+               count);
   });
 }
 
@@ -132,8 +133,8 @@ void HcCollapse(const Bf16* streams, const float* pre, int64_t hc_mult, int64_t 
   });
 }
 
-void HcExpand(const Bf16* y, const Bf16* streams, const float* post, const float* comb, int64_t hc_mult, int64_t hidden,
-              Bf16* out) {
+void HcExpand(const Bf16* y, const Bf16* streams, const float* post, const float* comb, int64_t hc_mult,
+              int64_t hidden, Bf16* out) {
   ForSteps(hidden, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
     // All streams are read before the first is written: out may be streams.
     Pair source[kMaxStreams];
@@ -165,7 +166,8 @@ void StreamMean(const Bf16* streams, int64_t hc_mult, int64_t hidden, Bf16* y) {
 
 // ------------------------------------------------------------------------------------------------- compressor, Engram
 
-void CompressorPool(const float* const* content, const float* const* gate, int64_t ratio, int64_t dim, Bf16* latent) {
+void CompressorPool(const float* const* content, const float* const* gate, int64_t ratio, int64_t dim,
+                    Bf16* latent) {
   ForSteps(dim, kLanes, [&](int64_t i, int64_t count) HWY_ATTR {
     VF max = LoadFloatsN(gate[0] + i, count);
     for (int64_t t = 1; t < ratio; ++t) max = hn::Max(max, LoadFloatsN(gate[t] + i, count));
@@ -179,8 +181,8 @@ void CompressorPool(const float* const* content, const float* const* gate, int64
   });
 }
 
-float EngramGate(Bf16* stream, const Bf16* key, const Bf16* value, const Bf16* q_weight, const Bf16* k_weight, int64_t hidden,
-                 float norm_eps) {
+float EngramGate(Bf16* stream, const Bf16* key, const Bf16* value, const Bf16* q_weight, const Bf16* k_weight,
+                 int64_t hidden, float norm_eps) {
   // 1. The scaled product of stream and key. q_weight * k_weight is exact in float.
   VF even = Zero(), odd = Zero();
   ForSteps(hidden, kPair, [&](int64_t i, int64_t count) HWY_ATTR {

@@ -92,7 +92,9 @@ HWY_INLINE VU32 RoundedBits(VF v) {
 }
 HWY_INLINE VF RoundBf16(VF v) { return Floats(RoundedBits(v)); }
 
-HWY_INLINE VU32 PackPair(VF even, VF odd) { return hn::Or(hn::ShiftRight<16>(RoundedBits(even)), RoundedBits(odd)); }
+HWY_INLINE VU32 PackPair(VF even, VF odd) {
+  return hn::Or(hn::ShiftRight<16>(RoundedBits(even)), RoundedBits(odd));
+}
 
 HWY_INLINE void StorePairN(VF even, VF odd, Bf16* p, int64_t count) {
   if (HWY_LIKELY(count == kPair)) {
