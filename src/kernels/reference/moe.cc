@@ -29,7 +29,7 @@ void ChooseExperts(const MoeRouteParams& p, int64_t t) {
   for (int64_t i = 0; i < p.k; ++i) {
     const int32_t expert = order[static_cast<size_t>(i)];
     double weight = scores[expert];
-    if (p.normalize && p.k > 1) weight /= sum + kRouterEps;
+    if (p.normalize) weight /= sum + kRouterEps;
     p.topk_ids[t * p.k + i] = expert;
     p.topk_weights[t * p.k + i] = static_cast<float>(weight * p.route_scale);
   }
