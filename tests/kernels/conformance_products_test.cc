@@ -349,7 +349,7 @@ struct MoeRouteCase {
       for (int64_t i = 0; i < k; ++i) {
         const auto at = static_cast<size_t>(t * k + i);
         double want = scores[static_cast<size_t>(t * experts + ids[at])] * static_cast<double>(route_scale);
-        if (normalize && k > 1) want /= sum + 1e-20;
+        if (normalize) want /= sum + 1e-20;
         ASSERT_NEAR(weights[at], want, 1e-6 * want + 1e-38) << "row " << t << ", weight " << i;
       }
     }
