@@ -87,7 +87,7 @@ Result<LineResult> BatchRunner::Run(const Line& line, const Sha256Digest& digest
     return Failed(nullptr, ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes)), line.number);
   }
   const Result<json::Value> value = json::Parse(line.text, LineLimits());
-  if (!value.ok()) return Failed(nullptr, value.status(), line.number);
+  if (!value.ok()) return Failed(nullptr, value.status().Within(fmt::format("line {}", line.number + 1)), line.number);
   if (!value->is_object()) return Failed(nullptr, InvalidArgument("a line must be an object"), line.number);
   if (IsOpenAiBatchLine(*value)) return OpenAiLine(*value);
   const Result<json::Value> id = LineId(*value);

@@ -111,7 +111,9 @@ Status Scorer::Line(const cli::Line& line, json::Value* id) {
   if (line.too_long) return ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes));
   json::ParseLimits limits;
   limits.max_bytes = kMaxLineBytes;
-  DEEPINFER_ASSIGN_OR_RETURN(const json::Value value, json::Parse(line.text, limits));
+  Result<json::Value> parsed = json::Parse(line.text, limits);
+  if (!parsed.ok()) return std::move(parsed).status().Within(fmt::format("line {}", line.number + 1));
+  const json::Value value = *std::move(parsed);
   if (!value.is_object()) return InvalidArgument("a line must be an object");
   DEEPINFER_ASSIGN_OR_RETURN(*id, LineId(value));
   DEEPINFER_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, LineIds(value));
