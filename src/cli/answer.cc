@@ -21,7 +21,8 @@ json::Value Logprobs(const std::vector<TokenLogprob>& logprobs) {
   for (const TokenLogprob& one : logprobs) {
     token.emplace_back(one.logprob);
     json::Array best;
-    for (const auto& [id, logprob] : one.top) best.emplace_back(json::Array{json::Value(int64_t{id}), json::Value(logprob)});
+    for (const auto& [id, logprob] : one.top)
+      best.emplace_back(json::Array{json::Value(int64_t{id}), json::Value(logprob)});
     top.emplace_back(std::move(best));
   }
   json::Value out;
@@ -47,7 +48,8 @@ json::Value Usage(const Answer& answer, const Prompt& prompt) {
   }
   json::Value usage;
   usage.Set("prompt_tokens", static_cast<int64_t>(prompt.ids.size()));
-  usage.Set("cached_tokens", answer.samples.empty() ? int64_t{0} : answer.samples.front().result.cached_tokens);
+  usage.Set("cached_tokens",
+            answer.samples.empty() ? int64_t{0} : answer.samples.front().result.cached_tokens);
   usage.Set("completion_tokens", completion);
   usage.Set("reasoning_tokens", reasoning);
   return usage;
@@ -72,7 +74,8 @@ json::Value Timing(const Answer& answer, double load_ms) {
 
 }  // namespace
 
-Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::Message> messages, const recipe::ChatOptions& options) {
+Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::Message> messages,
+                          const recipe::ChatOptions& options) {
   DEEPINFER_ASSIGN_OR_RETURN(std::vector<int32_t> ids, recipe::EncodeChat(tokenizer, messages, options));
   return Prompt{.ids = std::move(ids), .chat = true, .thinking = options.thinking};
 }
@@ -85,12 +88,13 @@ Result<Prompt> TextPrompt(const Tokenizer& tokenizer, std::string_view text, boo
 }
 
 bool Answer::interrupted() const {
-  return std::any_of(samples.begin(), samples.end(),
-                     [](const Sample& sample) { return sample.result.finish_reason == FinishReason::kCancelled; });
+  return std::any_of(samples.begin(), samples.end(), [](const Sample& sample) {
+    return sample.result.finish_reason == FinishReason::kCancelled;
+  });
 }
 
-Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest& request, uint64_t seed, const AnswerSink& sink,
-                         Session* session) {
+Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest& request, uint64_t seed,
+                         const AnswerSink& sink, Session* session) {
   Answer answer;
   answer.seed = seed;
   GenerationRequest one = request.request;
@@ -116,7 +120,8 @@ Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest
       recipe::AnswerParser::Delta split = recipe::SplitAnswer(result.text, prompt.thinking);
       sample.text = std::move(split.content);
       sample.reasoning = std::move(split.reasoning);
-      sample.reasoning_tokens = recipe::CountReasoningTokens(engine.tokenizer(), result.output_ids, prompt.thinking);
+      sample.reasoning_tokens =
+          recipe::CountReasoningTokens(engine.tokenizer(), result.output_ids, prompt.thinking);
     } else {
       sample.text = result.text;
     }
@@ -144,9 +149,11 @@ json::Value AnswerToJson(const Answer& answer, const AnswerContext& context) {
     SetSample(answer.samples.empty() ? Sample{} : answer.samples.front(), false, &out);
   }
   out.Set("seed", answer.seed);
-  if (!answer.samples.empty()) out.Set("prefill", model::PrefillModeName(answer.samples.front().result.prefill));
+  if (!answer.samples.empty())
+    out.Set("prefill", model::PrefillModeName(answer.samples.front().result.prefill));
   out.Set("usage", Usage(answer, *context.prompt));
-  if (logprobs && !context.choices && !answer.samples.empty()) out.Set("logprobs", Logprobs(answer.samples.front().result.logprobs));
+  if (logprobs && !context.choices && !answer.samples.empty())
+    out.Set("logprobs", Logprobs(answer.samples.front().result.logprobs));
   if (context.load_ms) out.Set("timing", Timing(answer, *context.load_ms));
   return out;
 }

@@ -25,7 +25,8 @@ struct Prompt {
 };
 
 /// Errors: those of the encoder (kInvalidArgument).
-Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::Message> messages, const recipe::ChatOptions& options);
+Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::Message> messages,
+                          const recipe::ChatOptions& options);
 Result<Prompt> TextPrompt(const Tokenizer& tokenizer, std::string_view text, bool special);
 
 /// One sample.
@@ -45,16 +46,16 @@ struct Answer {
 using AnswerSink = std::function<void(const recipe::AnswerParser::Delta& delta)>;
 
 /// Runs `request.n` samples after each other. Errors: those of Engine::Generate.
-Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest& request, uint64_t seed, const AnswerSink& sink,
-                         Session* session = nullptr);
+Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest& request, uint64_t seed,
+                         const AnswerSink& sink, Session* session = nullptr);
 
 /// What the JSON form needs beside the answer.
 struct AnswerContext {
   json::Value id;
   const Prompt* prompt = nullptr;
   const BaseRequest* request = nullptr;
-  bool choices = false;                 // an array `choices` (--n was given)
-  std::optional<double> load_ms;        // set: with `timing`
+  bool choices = false;           // an array `choices` (--n was given)
+  std::optional<double> load_ms;  // set: with `timing`
 };
 json::Value AnswerToJson(const Answer& answer, const AnswerContext& context);
 

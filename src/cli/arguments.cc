@@ -20,7 +20,8 @@ bool ParseWhole(std::string_view text, T* out) {
 }
 
 Status BadValue(const OptionSpec& option, std::string_view value) {
-  return InvalidArgument(fmt::format("{} must be {}, not \"{}\"", option.name, RangeText(option), value), option.name);
+  return InvalidArgument(fmt::format("{} must be {}, not \"{}\"", option.name, RangeText(option), value),
+                         option.name);
 }
 
 bool InRange(const OptionSpec& option, double value) {
@@ -32,7 +33,8 @@ Status CheckValue(const OptionSpec& option, const std::string& value) {
   switch (option.kind) {
     case ValueKind::kInteger: {
       int64_t number = 0;
-      if (!ParseInteger(value, &number) || !InRange(option, static_cast<double>(number))) return BadValue(option, value);
+      if (!ParseInteger(value, &number) || !InRange(option, static_cast<double>(number)))
+        return BadValue(option, value);
       return OkStatus();
     }
     case ValueKind::kUnsigned: {
@@ -45,7 +47,8 @@ Status CheckValue(const OptionSpec& option, const std::string& value) {
       return OkStatus();
     }
     case ValueKind::kChoice: {
-      if (std::find(option.choices.begin(), option.choices.end(), value) != option.choices.end()) return OkStatus();
+      if (std::find(option.choices.begin(), option.choices.end(), value) != option.choices.end())
+        return OkStatus();
       const std::string nearest = Nearest(value, option.choices);
       Status status = BadValue(option, value);
       if (nearest.empty()) return status;
@@ -68,8 +71,10 @@ Status UnknownOption(const CommandSpec& spec, std::string word) {
   const std::string nearest = word.starts_with("--") ? Nearest(word, names) : std::string();
   Status status = InvalidArgument(fmt::format("unknown option {}", word), spec.name);
   if (!nearest.empty()) return std::move(status).WithHint(nearest);
-  if (word.starts_with("--")) return std::move(status).WithHint(fmt::format("deepinfer {} --help", spec.name));
-  return std::move(status).WithHint(fmt::format("deepinfer {} -- \"{}\" when it is a text that begins with a dash", spec.name, word));
+  if (word.starts_with("--"))
+    return std::move(status).WithHint(fmt::format("deepinfer {} --help", spec.name));
+  return std::move(status).WithHint(
+      fmt::format("deepinfer {} -- \"{}\" when it is a text that begins with a dash", spec.name, word));
 }
 
 // The command-line lexer sees every option as a list of texts; types and ranges are ours, so that messages are too.
@@ -92,9 +97,10 @@ void Register(CLI::App* app, Lexed* lexed) {
 }
 
 Status TooMany(const CommandSpec& spec, const std::string& last) {
-  const std::string most = spec.max_positionals == 0   ? "no arguments"
-                           : spec.max_positionals == 1 ? "one argument"
-                                                       : fmt::format("at most {} arguments", spec.max_positionals);
+  const std::string most = spec.max_positionals == 0 ? "no arguments"
+                           : spec.max_positionals == 1
+                               ? "one argument"
+                               : fmt::format("at most {} arguments", spec.max_positionals);
   return InvalidArgument(fmt::format("{} takes {}", spec.name, most), last)
       .WithHint(fmt::format("quotes around a text with blanks, or deepinfer {} --help", spec.name));
 }
@@ -104,9 +110,11 @@ Status MissingValue(const CommandSpec& spec, const std::string& message) {
   const std::string name = message.substr(0, message.find_first_of(": "));
   const OptionSpec* option = spec.Find(name);
   if (option == nullptr) return InvalidArgument(message, spec.name);
-  if (option->kind == ValueKind::kFlag) return InvalidArgument(fmt::format("{} takes no value", option->name), option->name);
+  if (option->kind == ValueKind::kFlag)
+    return InvalidArgument(fmt::format("{} takes no value", option->name), option->name);
   const std::string range = RangeText(*option);
-  return InvalidArgument(fmt::format("{} needs a value{}{}", option->name, range.empty() ? "" : ": ", range), option->name)
+  return InvalidArgument(fmt::format("{} needs a value{}{}", option->name, range.empty() ? "" : ": ", range),
+                         option->name)
       .WithHint(fmt::format("{} {}", option->name, option->value));
 }
 
@@ -184,7 +192,8 @@ Result<Arguments> ParseArguments(const CommandSpec& spec, const std::vector<std:
   app.allow_extras();
   std::vector<Lexed> lexed;
   for (const OptionGroup& group : spec.groups) {
-    for (const OptionSpec& option : group.options) lexed.push_back({.spec = &option, .values = {}, .count = 0, .option = nullptr});
+    for (const OptionSpec& option : group.options)
+      lexed.push_back({.spec = &option, .values = {}, .count = 0, .option = nullptr});
   }
   for (Lexed& one : lexed) Register(&app, &one);
   Arguments result;

@@ -53,7 +53,10 @@ LineResult OpenAiLine(const json::Value& line) {
   result.object.Set("id", nullptr);
   result.object.Set("custom_id", custom_id != nullptr ? *custom_id : json::Value());
   result.object.Set("response", nullptr);
-  result.object.Set("error", ErrorObject(Unavailable("OpenAI batch lines come with the recipe library, which this version does not have yet", "url")));
+  result.object.Set(
+      "error",
+      ErrorObject(Unavailable(
+          "OpenAI batch lines come with the recipe library, which this version does not have yet", "url")));
   return result;
 }
 
@@ -84,10 +87,12 @@ Result<Prompt> BatchRunner::MakePrompt(BatchRequest& request) const {
 
 Result<LineResult> BatchRunner::Run(const Line& line, const Sha256Digest& digest, BatchMeter* meter) {
   if (line.too_long) {
-    return Failed(nullptr, ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes)), line.number);
+    return Failed(nullptr, ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes)),
+                  line.number);
   }
   const Result<json::Value> value = json::Parse(line.text, LineLimits());
-  if (!value.ok()) return Failed(nullptr, value.status().Within(fmt::format("line {}", line.number + 1)), line.number);
+  if (!value.ok())
+    return Failed(nullptr, value.status().Within(fmt::format("line {}", line.number + 1)), line.number);
   if (!value->is_object()) return Failed(nullptr, InvalidArgument("a line must be an object"), line.number);
   if (IsOpenAiBatchLine(*value)) return OpenAiLine(*value);
   const Result<json::Value> id = LineId(*value);
@@ -104,9 +109,12 @@ Result<LineResult> BatchRunner::Run(const Line& line, const Sha256Digest& digest
   if (!answer.ok()) return Failed(*id, answer.status(), line.number);
   LineResult result;
   result.interrupted = answer->interrupted();
-  result.object = AnswerToJson(*answer, {.id = *id, .prompt = &*prompt, .request = &request->base, .choices = request->has_n, .load_ms = {}});
+  result.object = AnswerToJson(
+      *answer,
+      {.id = *id, .prompt = &*prompt, .request = &request->base, .choices = request->has_n, .load_ms = {}});
   result.prompt_tokens = static_cast<int64_t>(prompt->ids.size());
-  for (const Sample& sample : answer->samples) result.output_tokens += static_cast<int64_t>(sample.result.output_ids.size());
+  for (const Sample& sample : answer->samples)
+    result.output_tokens += static_cast<int64_t>(sample.result.output_ids.size());
   return result;
 }
 
@@ -134,11 +142,15 @@ class Batch {
 
 Status Batch::ReadOptions() {
   const ModelAndOperand split = SplitPositionals(args_);
-  if (split.operand.empty()) return InvalidArgument("an input file is needed").WithHint("deepinfer batch IN.jsonl -o OUT.jsonl");
+  if (split.operand.empty())
+    return InvalidArgument("an input file is needed").WithHint("deepinfer batch IN.jsonl -o OUT.jsonl");
   input_ = split.operand;
   output_ = args_.Text("--output");
-  if (output_.empty()) return InvalidArgument("an output is needed", "--output").WithHint("-o OUT.jsonl, or -o - for standard output");
-  if (args_.Has("--resume") && args_.Has("--overwrite")) return InvalidArgument("--resume and --overwrite exclude each other", "--overwrite");
+  if (output_.empty())
+    return InvalidArgument("an output is needed", "--output")
+        .WithHint("-o OUT.jsonl, or -o - for standard output");
+  if (args_.Has("--resume") && args_.Has("--overwrite"))
+    return InvalidArgument("--resume and --overwrite exclude each other", "--overwrite");
   if (args_.Has("--resume") && (from_stream() || output_ == "-")) {
     return InvalidArgument("only a file as input and a file as output can be resumed", "--resume");
   }
@@ -218,14 +230,16 @@ Status Batch::SkipFinished(ResultFile& out, LineReader& in) {
     const std::string where = fmt::format("{}, line {}", out.path(), result.number + 1);
     if (!result.ended || !object.ok() || !object->is_object() || object->Find("id") == nullptr) {
       if (sound_bytes + result.text.size() + 1 < out.size()) {
-        return DataLoss("a line that is no result, with others behind it", where).WithHint("--overwrite to start again");
+        return DataLoss("a line that is no result, with others behind it", where)
+            .WithHint("--overwrite to start again");
       }
       LogInfo(fmt::format("{}: a cut last line is repaired", out.path()));
       break;
     }
     DEEPINFER_ASSIGN_OR_RETURN(const bool has_line, NextLine(in, &line));
     if (!has_line || json::Serialize(ExpectedId(line)) != json::Serialize(*object->Find("id"))) {
-      return DataLoss("the result does not belong to the input's line", where).WithHint("--overwrite to start again");
+      return DataLoss("the result does not belong to the input's line", where)
+          .WithHint("--overwrite to start again");
     }
     any_failed_ = any_failed_ || (object->Find("error") != nullptr && !object->Find("error")->is_null());
     sound_bytes += result.text.size() + 1;
@@ -239,7 +253,9 @@ Status Batch::SkipFinished(ResultFile& out, LineReader& in) {
 Status Batch::AnswerLines(Engine& engine, ResultFile& out, LineReader& in, BatchMeter& meter) {
   DEEPINFER_ASSIGN_OR_RETURN(BaseRequest base, MakeBaseRequest(engine, args_));
   DEEPINFER_ASSIGN_OR_RETURN(PromptSettings prompt, ReadPromptOptions(args_));
-  BatchRunner runner(engine, {.base = std::move(base), .has_n = args_.Has("--n"), .prompt = std::move(prompt),
+  BatchRunner runner(engine, {.base = std::move(base),
+                              .has_n = args_.Has("--n"),
+                              .prompt = std::move(prompt),
                               .vocab_size = engine.config().vocab_size});
   // A stream's digest is not known before its end: a chain over the lines so far takes its place.
   Sha256Digest digest = scan_.digest;
@@ -261,7 +277,8 @@ Result<int> Batch::Run() {
   DEEPINFER_RETURN_IF_ERROR(ReadOptions());
   DEEPINFER_ASSIGN_OR_RETURN(const json::Value identity, Identity());
   const auto mode = args_.Has("--overwrite") ? ResultFile::Mode::kOverwrite : ResultFile::Mode::kResume;
-  DEEPINFER_ASSIGN_OR_RETURN(ResultFile out, ResultFile::Open(output_, input_, identity, !from_stream(), mode));
+  DEEPINFER_ASSIGN_OR_RETURN(ResultFile out,
+                             ResultFile::Open(output_, input_, identity, !from_stream(), mode));
   DEEPINFER_ASSIGN_OR_RETURN(LineReader in, OpenInput());
   DEEPINFER_RETURN_IF_ERROR(SkipFinished(out, in));
   DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args_));
@@ -272,7 +289,8 @@ Result<int> Batch::Run() {
   const Status durable = out.Finish();
   if (!status.ok() && status.code() != StatusCode::kCancelled) return status;
   DEEPINFER_RETURN_IF_ERROR(durable);
-  LogInfo(fmt::format("{}: {}{}", output_, meter.Summary(), status.ok() ? "" : "; interrupted, the same command goes on"));
+  LogInfo(fmt::format("{}: {}{}", output_, meter.Summary(),
+                      status.ok() ? "" : "; interrupted, the same command goes on"));
   if (!status.ok()) return status;
   return any_failed_ ? 1 : 0;
 }
@@ -286,22 +304,37 @@ Command BatchCommand() {
   spec.name = "batch";
   spec.summary = "answers a file of requests";
   spec.positionals = {ModelPositional(),
-                      {.name = "IN.jsonl", .kind = ValueKind::kFile, .help = "one request a line; - reads standard input", .required = true}};
+                      {.name = "IN.jsonl",
+                       .kind = ValueKind::kFile,
+                       .help = "one request a line; - reads standard input",
+                       .required = true}};
   spec.max_positionals = 2;
   spec.description =
-      "A line holds an id and one of: messages (a conversation), prompt (a text as it is; \"special\":true recognises special tokens) or "
-      "prompt_ids; besides, any sampling option with underscores, and thinking, effort, prefill, seed. A result is the object of "
-      "generate --json without timing, in the order of the input; a bad line gives {\"id\",\"error\"} and exit code 1 at the end. "
-      "When the output exists and comes from the same input and options, the run continues behind its last whole line. OUT.resume "
+      "A line holds an id and one of: messages (a conversation), prompt (a text as it is; \"special\":true "
+      "recognises special tokens) or "
+      "prompt_ids; besides, any sampling option with underscores, and thinking, effort, prefill, seed. A "
+      "result is the object of "
+      "generate --json without timing, in the order of the input; a bad line gives {\"id\",\"error\"} and "
+      "exit code 1 at the end. "
+      "When the output exists and comes from the same input and options, the run continues behind its last "
+      "whole line. OUT.resume "
       "beside it says what it comes from.";
   spec.example = "deepinfer batch in.jsonl -o out.jsonl --max-tokens 200";
-  spec.example_note = "in.jsonl: {\"id\":1,\"messages\":[{\"role\":\"user\",\"content\":\"What is 17 + 10?\"}]}";
+  spec.example_note =
+      "in.jsonl: {\"id\":1,\"messages\":[{\"role\":\"user\",\"content\":\"What is 17 + 10?\"}]}";
   spec.see_also = {"generate", "score"};
   OptionGroup files{.title = "Files", .options = {}};
-  files.options.push_back({.name = "--output", .short_name = "-o", .kind = ValueKind::kFile, .value = "OUT.jsonl",
+  files.options.push_back({.name = "--output",
+                           .short_name = "-o",
+                           .kind = ValueKind::kFile,
+                           .value = "OUT.jsonl",
                            .help = "where the results go; - is standard output"});
-  files.options.push_back({.name = "--resume", .kind = ValueKind::kFlag, .help = "continues an interrupted run (the default when OUT exists and belongs to the input)"});
-  files.options.push_back({.name = "--overwrite", .kind = ValueKind::kFlag, .help = "starts again, whatever OUT holds"});
+  files.options.push_back(
+      {.name = "--resume",
+       .kind = ValueKind::kFlag,
+       .help = "continues an interrupted run (the default when OUT exists and belongs to the input)"});
+  files.options.push_back(
+      {.name = "--overwrite", .kind = ValueKind::kFlag, .help = "starts again, whatever OUT holds"});
   OptionGroup prompt = PromptOptions();
   std::erase_if(prompt.options, [](const OptionSpec& option) { return option.name == "--system"; });
   prompt.title = "Prompt of lines with messages";

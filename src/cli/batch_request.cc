@@ -31,14 +31,16 @@ std::string_view TypeName(const json::Value& value) {
 }
 
 Status WrongType(std::string_view key, std::string_view wanted, const json::Value& value) {
-  return InvalidArgument(fmt::format("{} must be {}, not {}", key, wanted, TypeName(value)), std::string(key));
+  return InvalidArgument(fmt::format("{} must be {}, not {}", key, wanted, TypeName(value)),
+                         std::string(key));
 }
 
 Result<int64_t> IntegerIn(std::string_view key, const json::Value& value, int64_t min, int64_t max) {
   int64_t number = 0;
   if (!value.is_integer()) return WrongType(key, fmt::format("an integer from {} to {}", min, max), value);
   if (!value.GetInt64(&number) || number < min || number > max) {
-    return InvalidArgument(fmt::format("{} must be an integer from {} to {}", key, min, max), std::string(key));
+    return InvalidArgument(fmt::format("{} must be an integer from {} to {}", key, min, max),
+                           std::string(key));
   }
   return number;
 }
@@ -117,7 +119,8 @@ std::span<const LineParser::Field> LineParser::Table() {
 Status LineParser::Set(const std::string& key, const json::Value& value) {
   if (const sampling::FieldSpec* field = sampling::FindField(key)) {
     if (value.is_null()) return OkStatus();
-    if (!value.is_number() || (field->integer && !value.is_integer())) return WrongType(key, sampling::RangeText(*field), value);
+    if (!value.is_number() || (field->integer && !value.is_integer()))
+      return WrongType(key, sampling::RangeText(*field), value);
     return sampling::SetField(key, value.AsDouble(), &out_.base.request.sampling);
   }
   const auto table = Table();
@@ -180,7 +183,8 @@ Status LineParser::ResponseFormat(const json::Value& value) {
   if (!value.is_object()) return WrongType("response_format", "an object", value);
   const json::Value* type = value.Find("type");
   if (type != nullptr && type->is_string() && type->AsString() == "text") return OkStatus();
-  return Unavailable("response formats come with the recipe library, which this version does not have yet", "response_format");
+  return Unavailable("response formats come with the recipe library, which this version does not have yet",
+                     "response_format");
 }
 
 Status LineParser::Thinking(const json::Value& value) {
@@ -195,7 +199,8 @@ Status LineParser::Thinking(const json::Value& value) {
 
 Status LineParser::Effort(const json::Value& value) {
   if (!value.is_integer() && !value.is_string()) return WrongType("effort", "1 to 100 or a name", value);
-  const Result<int> effort = recipe::ParseEffort(value.is_string() ? value.AsString() : json::Serialize(value));
+  const Result<int> effort =
+      recipe::ParseEffort(value.is_string() ? value.AsString() : json::Serialize(value));
   if (!effort.ok()) return Status(effort.status().code(), effort.status().message(), "effort");
   out_.effort = *effort;
   return OkStatus();
@@ -207,7 +212,9 @@ Status LineParser::LogitBias(const json::Value& value) {
   biases.clear();
   for (const auto& [key, entry] : value.AsObject()) {
     int64_t id = 0;
-    if (!ParseInteger(key, &id)) return InvalidArgument(fmt::format("logit_bias: \"{}\" is no token id", key.substr(0, 40)), "logit_bias");
+    if (!ParseInteger(key, &id))
+      return InvalidArgument(fmt::format("logit_bias: \"{}\" is no token id", key.substr(0, 40)),
+                             "logit_bias");
     if (!entry.is_number()) return WrongType("logit_bias", "an object of token ids and numbers", entry);
     DEEPINFER_RETURN_IF_ERROR(sampling::CheckLogitBias(id, entry.AsDouble(), defaults_.vocab_size));
     biases.emplace_back(static_cast<int32_t>(id), static_cast<float>(entry.AsDouble()));
@@ -216,7 +223,8 @@ Status LineParser::LogitBias(const json::Value& value) {
 }
 
 Status LineParser::MaxTokens(const json::Value& value) {
-  DEEPINFER_ASSIGN_OR_RETURN(out_.base.request.max_tokens, IntegerIn("max_tokens", value, 1, int64_t{1} << 30));
+  DEEPINFER_ASSIGN_OR_RETURN(out_.base.request.max_tokens,
+                             IntegerIn("max_tokens", value, 1, int64_t{1} << 30));
   return OkStatus();
 }
 
@@ -228,7 +236,8 @@ Status LineParser::Stop(const json::Value& value) {
     if (entry.AsString().empty()) return InvalidArgument("stop must not be empty", "stop");
     stops.push_back(entry.AsString());
   }
-  if (stops.size() > kMaxStopStrings) return InvalidArgument(fmt::format("stop takes at most {} texts", kMaxStopStrings), "stop");
+  if (stops.size() > kMaxStopStrings)
+    return InvalidArgument(fmt::format("stop takes at most {} texts", kMaxStopStrings), "stop");
   out_.base.request.stop = std::move(stops);
   return OkStatus();
 }
@@ -240,7 +249,8 @@ Status LineParser::StopId(const json::Value& value) {
     DEEPINFER_ASSIGN_OR_RETURN(const int32_t id, TokenId("stop_id", entry));
     ids.push_back(id);
   }
-  if (ids.size() > kMaxStopIds) return InvalidArgument(fmt::format("stop_id takes at most {} ids", kMaxStopIds), "stop_id");
+  if (ids.size() > kMaxStopIds)
+    return InvalidArgument(fmt::format("stop_id takes at most {} ids", kMaxStopIds), "stop_id");
   out_.base.request.stop_ids = std::move(ids);
   return OkStatus();
 }
@@ -265,7 +275,8 @@ Status LineParser::Logprobs(const json::Value& value) {
 Status LineParser::Seed(const json::Value& value) {
   uint64_t seed = 0;
   if (!value.is_integer()) return WrongType("seed", "an integer from 0 to 18446744073709551615", value);
-  if (!value.GetUint64(&seed)) return InvalidArgument("seed must be an integer from 0 to 18446744073709551615", "seed");
+  if (!value.GetUint64(&seed))
+    return InvalidArgument("seed must be an integer from 0 to 18446744073709551615", "seed");
   out_.base.seed = seed;
   return OkStatus();
 }
@@ -279,7 +290,8 @@ Status LineParser::Prefill(const json::Value& value) {
 }
 
 Status LineParser::KeepTokens(const json::Value& value) {
-  DEEPINFER_ASSIGN_OR_RETURN(out_.base.request.keep_tokens, IntegerIn("keep_tokens", value, 1, int64_t{1} << 20));
+  DEEPINFER_ASSIGN_OR_RETURN(out_.base.request.keep_tokens,
+                             IntegerIn("keep_tokens", value, 1, int64_t{1} << 20));
   return OkStatus();
 }
 
@@ -306,7 +318,8 @@ Result<BatchRequest> ParseBatchRequest(const json::Value& line, const BatchDefau
   for (const auto& [key, value] : line.AsObject()) DEEPINFER_RETURN_IF_ERROR(parser.Set(key, value));
   const int forms = (out.messages ? 1 : 0) + (out.prompt ? 1 : 0) + (out.prompt_ids ? 1 : 0);
   if (forms != 1) {
-    return InvalidArgument(forms == 0 ? "one of messages, prompt and prompt_ids is needed" : "messages, prompt and prompt_ids exclude each other");
+    return InvalidArgument(forms == 0 ? "one of messages, prompt and prompt_ids is needed"
+                                      : "messages, prompt and prompt_ids exclude each other");
   }
   if (out.special && !out.prompt) return InvalidArgument("special belongs to prompt", "special");
   return out;

@@ -53,14 +53,18 @@ class Chat {
   std::string system_;
   std::vector<recipe::Message> messages_;
   std::unique_ptr<Session> session_;
-  std::vector<int32_t> past_ids_;  // of the finished turns, as they were generated; empty = render them from the messages
+  std::vector<int32_t>
+      past_ids_;  // of the finished turns, as they were generated; empty = render them from the messages
   bool show_reasoning_;
   bool in_reasoning_ = false;
   Status written_;
 };
 
 Chat::Chat(Engine& engine, BaseRequest request, const PromptSettings& settings, bool show_thinking)
-    : engine_(engine), request_(std::move(request)), system_(settings.system), show_reasoning_(show_thinking || StdoutIsTerminal()) {
+    : engine_(engine),
+      request_(std::move(request)),
+      system_(settings.system),
+      show_reasoning_(show_thinking || StdoutIsTerminal()) {
   options_.thinking = settings.thinking.value_or(options_.thinking);
   options_.effort = settings.effort.value_or(options_.effort);
   // Reasoning of earlier turns stays in the prompt: a prefix that never changes is never prefilled twice.
@@ -70,7 +74,8 @@ Chat::Chat(Engine& engine, BaseRequest request, const PromptSettings& settings, 
 
 void Chat::Reset() {
   messages_.clear();
-  if (!system_.empty()) messages_.push_back({.role = recipe::Role::kSystem, .content = system_, .reasoning = {}});
+  if (!system_.empty())
+    messages_.push_back({.role = recipe::Role::kSystem, .content = system_, .reasoning = {}});
   session_ = engine_.NewSession();
   past_ids_.clear();
 }
@@ -90,7 +95,8 @@ Result<Prompt> Chat::MakePrompt() const {
 }
 
 void Chat::Remember(const Prompt& prompt, const Sample& sample) {
-  messages_.push_back({.role = recipe::Role::kAssistant, .content = sample.text, .reasoning = sample.reasoning});
+  messages_.push_back(
+      {.role = recipe::Role::kAssistant, .content = sample.text, .reasoning = sample.reasoning});
   past_ids_ = prompt.ids;
   past_ids_.insert(past_ids_.end(), sample.result.output_ids.begin(), sample.result.output_ids.end());
   const int32_t eos = engine_.config().eos_token_id;
@@ -100,7 +106,8 @@ void Chat::Remember(const Prompt& prompt, const Sample& sample) {
 void Chat::Print(const recipe::AnswerParser::Delta& delta) {
   std::string out;
   if (show_reasoning_ && !delta.reasoning.empty()) {
-    out += std::string(DimOn()) + (StdoutIsTerminal() ? Printable(delta.reasoning) : delta.reasoning) + std::string(DimOff());
+    out += std::string(DimOn()) + (StdoutIsTerminal() ? Printable(delta.reasoning) : delta.reasoning) +
+           std::string(DimOff());
     in_reasoning_ = true;
   }
   if (!delta.content.empty()) {
@@ -130,8 +137,8 @@ Status Chat::Answer(const std::string& text) {
   Remember(*prompt, sample);
   DEEPINFER_RETURN_IF_ERROR(written_);
   DEEPINFER_RETURN_IF_ERROR(WriteStdout("\n"));
-  LogVerbose(fmt::format("{} prompt tokens, {} of them cached, {} output tokens, seed {}", prompt->ids.size(), sample.result.cached_tokens,
-                         sample.result.output_ids.size(), seed));
+  LogVerbose(fmt::format("{} prompt tokens, {} of them cached, {} output tokens, seed {}", prompt->ids.size(),
+                         sample.result.cached_tokens, sample.result.output_ids.size(), seed));
   return OkStatus();
 }
 
@@ -221,7 +228,9 @@ Result<int> Chat::Run() {
     // Ctrl-C ended this answer; on a pipe nobody is there to go on.
     if (Interrupted() && !StdoutIsTerminal()) return 130;
     ClearInterrupt();
-    if (!status.ok() && status.code() != StatusCode::kInvalidArgument && status.code() != StatusCode::kCancelled) return status;
+    if (!status.ok() && status.code() != StatusCode::kInvalidArgument &&
+        status.code() != StatusCode::kCancelled)
+      return status;
     if (!status.ok()) ReportError(status, false);
   }
 }
@@ -229,7 +238,9 @@ Result<int> Chat::Run() {
 Result<int> RunChat(const Arguments& args) {
   DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args));
   DEEPINFER_ASSIGN_OR_RETURN(const PromptSettings settings, ReadPromptOptions(args));
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string model_dir, FindModel(args.positionals().empty() ? std::string() : args.positionals().front()));
+  DEEPINFER_ASSIGN_OR_RETURN(
+      const std::string model_dir,
+      FindModel(args.positionals().empty() ? std::string() : args.positionals().front()));
   DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args));
   DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir, args));
   DEEPINFER_ASSIGN_OR_RETURN(BaseRequest request, MakeBaseRequest(*engine, args));
@@ -245,17 +256,21 @@ Command ChatCommand() {
   spec.positionals = {ModelPositional()};
   spec.max_positionals = 1;
   spec.description =
-      "Lines are messages; /help lists the commands (/system, /thinking, /effort, /save, /load, /reset). On a terminal lines can be edited "
-      "and the arrow keys go through earlier ones; on a pipe every line is one message. Ctrl-C ends an answer, Ctrl-D the conversation.";
+      "Lines are messages; /help lists the commands (/system, /thinking, /effort, /save, /load, /reset). On "
+      "a terminal lines can be edited "
+      "and the arrow keys go through earlier ones; on a pipe every line is one message. Ctrl-C ends an "
+      "answer, Ctrl-D the conversation.";
   spec.example = "deepinfer chat --system \"Answer briefly.\"";
   spec.example_note = "Starts a conversation with the demo model.";
   spec.see_also = {"generate"};
   OptionGroup sampling = SamplingOptions();
-  std::erase_if(sampling.options, [](const OptionSpec& option) { return option.name == "--n" || option.name == "--logprobs"; });
+  std::erase_if(sampling.options,
+                [](const OptionSpec& option) { return option.name == "--n" || option.name == "--logprobs"; });
   sampling.title = "Sampling of a conversation";
   OptionGroup output = OutputOptions(/*with_json=*/false);
   output.title = "Messages";
-  output.options.push_back({.name = "--show-thinking", .kind = ValueKind::kFlag, .help = "prints the reasoning on a pipe, too"});
+  output.options.push_back(
+      {.name = "--show-thinking", .kind = ValueKind::kFlag, .help = "prints the reasoning on a pipe, too"});
   spec.groups = {PromptOptions(), std::move(sampling), ModelOptions(), std::move(output)};
   return {.spec = std::move(spec), .run = RunChat};
 }

@@ -45,15 +45,16 @@ int ReportUnknownCommand(const std::string& name, bool as_json) {
   const bool is_option = name.starts_with("-");
   const std::string nearest = is_option ? std::string() : Nearest(name, names);
   Status status = InvalidArgument(fmt::format("unknown {} {}", is_option ? "option" : "command", name));
-  return ReportError(std::move(status).WithHint("deepinfer " + (nearest.empty() ? "--help" : nearest)), as_json);
+  return ReportError(std::move(status).WithHint("deepinfer " + (nearest.empty() ? "--help" : nearest)),
+                     as_json);
 }
 
 }  // namespace
 
 std::vector<Command> AllCommands() {
-  return {GenerateCommand(),   ChatCommand(), BatchCommand(),   ScoreCommand(),  TokenizeCommand(),
-          DetokenizeCommand(), PlanCommand(), InspectCommand(), DoctorCommand(), CompletionCommand(),
-          ManCommand()};
+  return {GenerateCommand(), ChatCommand(),       BatchCommand(), ScoreCommand(),
+          TokenizeCommand(), DetokenizeCommand(), PlanCommand(),  InspectCommand(),
+          DoctorCommand(),   CompletionCommand(), ManCommand()};
 }
 
 std::vector<CommandSpec> AllSpecs() {
@@ -72,9 +73,10 @@ ModelAndOperand SplitPositionals(const Arguments& args) {
 int RunCommandLine(const std::vector<std::string>& args) {
   const bool as_json = Mentions(args, "--json");
   const std::vector<Command> commands = AllCommands();
-  const auto command = args.empty() ? commands.end() : std::find_if(commands.begin(), commands.end(), [&](const Command& one) {
-    return one.spec.name == args.front();
-  });
+  const auto command =
+      args.empty() ? commands.end() : std::find_if(commands.begin(), commands.end(), [&](const Command& one) {
+        return one.spec.name == args.front();
+      });
   if (command == commands.end()) {
     const int code = RunWithoutCommand(args);
     return code >= 0 ? code : ReportUnknownCommand(args.front(), as_json);

@@ -41,10 +41,13 @@ Status AddLogitBias(const Arguments& args, int64_t vocab_size, sampling::Samplin
     const size_t equals = text.find('=');
     int64_t id = 0;
     double bias = 0;
-    if (equals == std::string::npos || !ParseInteger(text.substr(0, equals), &id) || !ParseReal(text.substr(equals + 1), &bias)) {
-      return InvalidArgument(fmt::format("--logit-bias must be ID=X, not \"{}\"", text), "--logit-bias").WithHint("--logit-bias 17=-5");
+    if (equals == std::string::npos || !ParseInteger(text.substr(0, equals), &id) ||
+        !ParseReal(text.substr(equals + 1), &bias)) {
+      return InvalidArgument(fmt::format("--logit-bias must be ID=X, not \"{}\"", text), "--logit-bias")
+          .WithHint("--logit-bias 17=-5");
     }
-    if (const Status status = sampling::CheckLogitBias(id, bias, vocab_size); !status.ok()) return AsOption(status);
+    if (const Status status = sampling::CheckLogitBias(id, bias, vocab_size); !status.ok())
+      return AsOption(status);
     std::erase_if(params->logit_bias, [id](const auto& entry) { return entry.first == id; });
     params->logit_bias.emplace_back(static_cast<int32_t>(id), static_cast<float>(bias));
   }
@@ -77,8 +80,10 @@ Result<EngineOptions> MakeEngineOptions(const std::string& model_dir, const Argu
                             options.device.starts_with("cuda:");
   if (!device_known) {
     const std::array<std::string, 3> names = {"auto", "cpu", "cuda"};
-    return InvalidArgument(fmt::format("--device must be auto, cpu or cuda[:N], not \"{}\"", options.device), "--device")
-        .WithHint("--device " + (Nearest(options.device, names).empty() ? "auto" : Nearest(options.device, names)));
+    return InvalidArgument(fmt::format("--device must be auto, cpu or cuda[:N], not \"{}\"", options.device),
+                           "--device")
+        .WithHint("--device " +
+                  (Nearest(options.device, names).empty() ? "auto" : Nearest(options.device, names)));
   }
   if (args.Has("--prefill")) {
     DEEPINFER_ASSIGN_OR_RETURN(options.prefill, model::ParsePrefillMode(args.Text("--prefill")));
@@ -91,23 +96,41 @@ Result<EngineOptions> MakeEngineOptions(const std::string& model_dir, const Argu
 
 OptionGroup ModelOptions(bool with_prefill) {
   OptionGroup group{.title = "Model and device", .options = {}};
-  group.options.push_back({.name = "--device", .kind = ValueKind::kText, .value = "auto|cpu|cuda[:N]",
+  group.options.push_back({.name = "--device",
+                           .kind = ValueKind::kText,
+                           .value = "auto|cpu|cuda[:N]",
                            .help = "where to run; auto (the default) says what it chose and why"});
-  group.options.push_back({.name = "--threads", .kind = ValueKind::kInteger, .value = "N",
-                           .help = "processor threads; default: all that this process may use", .min = 1,
+  group.options.push_back({.name = "--threads",
+                           .kind = ValueKind::kInteger,
+                           .value = "N",
+                           .help = "processor threads; default: all that this process may use",
+                           .min = 1,
                            .max = static_cast<double>(kMaxThreads)});
-  group.options.push_back({.name = "--cpu-target", .kind = ValueKind::kText, .value = "NAME",
-                           .help = "kernel target, as deepinfer doctor lists them; default: DEEPINFER_CPU_TARGET, else the best one"});
+  group.options.push_back({.name = "--cpu-target",
+                           .kind = ValueKind::kText,
+                           .value = "NAME",
+                           .help = "kernel target, as deepinfer doctor lists them; default: "
+                                   "DEEPINFER_CPU_TARGET, else the best one"});
   if (with_prefill) {
-    group.options.push_back({.name = "--prefill", .kind = ValueKind::kChoice, .value = "MODE",
-                             .help = "full, exact_halo (default; the same result with less work) or bounded_replay (an approximation)",
+    group.options.push_back({.name = "--prefill",
+                             .kind = ValueKind::kChoice,
+                             .value = "MODE",
+                             .help = "full, exact_halo (default; the same result with less work) or "
+                                     "bounded_replay (an approximation)",
                              .choices = {"full", "exact_halo", "bounded_replay"}});
-    group.options.push_back({.name = "--keep-tokens", .kind = ValueKind::kInteger, .value = "K",
-                             .help = "prompt rows that bounded_replay keeps; default: the window plus 12", .min = 1, .max = 1 << 20});
+    group.options.push_back({.name = "--keep-tokens",
+                             .kind = ValueKind::kInteger,
+                             .value = "K",
+                             .help = "prompt rows that bounded_replay keeps; default: the window plus 12",
+                             .min = 1,
+                             .max = 1 << 20});
   }
-  group.options.push_back({.name = "--self-test", .kind = ValueKind::kChoice, .value = "quick|full|off",
-                           .help = "compares the kernels with their reference before the model runs; default off",
-                           .choices = {"quick", "full", "off"}});
+  group.options.push_back(
+      {.name = "--self-test",
+       .kind = ValueKind::kChoice,
+       .value = "quick|full|off",
+       .help = "compares the kernels with their reference before the model runs; default off",
+       .choices = {"quick", "full", "off"}});
   return group;
 }
 
@@ -115,66 +138,113 @@ OptionGroup SamplingOptions() {
   OptionGroup group{.title = "Sampling", .options = {}};
   const sampling::SamplingParams defaults;
   for (const sampling::FieldSpec& field : sampling::Fields()) {
-    group.options.push_back({.name = OptionName(field.name),
-                             .kind = field.integer ? ValueKind::kInteger : ValueKind::kReal,
-                             .value = field.integer ? "N" : "X",
-                             .help = fmt::format("{}; default {} unless generation_config.json says otherwise", field.meaning,
-                                                 field.get(defaults)),
-                             .min = field.min, .max = field.max, .min_excluded = field.min_excluded});
+    group.options.push_back(
+        {.name = OptionName(field.name),
+         .kind = field.integer ? ValueKind::kInteger : ValueKind::kReal,
+         .value = field.integer ? "N" : "X",
+         .help = fmt::format("{}; default {} unless generation_config.json says otherwise", field.meaning,
+                             field.get(defaults)),
+         .min = field.min,
+         .max = field.max,
+         .min_excluded = field.min_excluded});
   }
-  group.options.push_back({.name = "--logit-bias", .kind = ValueKind::kText, .value = "ID=X",
-                           .help = "adds X, -100 to 100, to the logit of one token id", .repeated = true});
-  group.options.push_back({.name = "--max-tokens", .kind = ValueKind::kInteger, .value = "N",
-                           .help = fmt::format("most tokens of an answer; default {} unless generation_config.json says otherwise",
-                                               kDefaultMaxTokens),
-                           .min = 1, .max = 1 << 30});
-  group.options.push_back({.name = "--stop", .kind = ValueKind::kText, .value = "TEXT",
-                           .help = "ends the answer before this text", .repeated = true});
-  group.options.push_back({.name = "--stop-id", .kind = ValueKind::kInteger, .value = "ID", .help = "ends the answer at this token id",
-                           .min = 0, .max = 2147483647, .repeated = true});
-  group.options.push_back({.name = "--ignore-eos", .kind = ValueKind::kFlag, .help = "goes on after the end token"});
-  group.options.push_back({.name = "--n", .kind = ValueKind::kInteger, .value = "N", .help = "answers to one prompt; default 1", .min = 1,
+  group.options.push_back({.name = "--logit-bias",
+                           .kind = ValueKind::kText,
+                           .value = "ID=X",
+                           .help = "adds X, -100 to 100, to the logit of one token id",
+                           .repeated = true});
+  group.options.push_back(
+      {.name = "--max-tokens",
+       .kind = ValueKind::kInteger,
+       .value = "N",
+       .help =
+           fmt::format("most tokens of an answer; default {} unless generation_config.json says otherwise",
+                       kDefaultMaxTokens),
+       .min = 1,
+       .max = 1 << 30});
+  group.options.push_back({.name = "--stop",
+                           .kind = ValueKind::kText,
+                           .value = "TEXT",
+                           .help = "ends the answer before this text",
+                           .repeated = true});
+  group.options.push_back({.name = "--stop-id",
+                           .kind = ValueKind::kInteger,
+                           .value = "ID",
+                           .help = "ends the answer at this token id",
+                           .min = 0,
+                           .max = 2147483647,
+                           .repeated = true});
+  group.options.push_back(
+      {.name = "--ignore-eos", .kind = ValueKind::kFlag, .help = "goes on after the end token"});
+  group.options.push_back({.name = "--n",
+                           .kind = ValueKind::kInteger,
+                           .value = "N",
+                           .help = "answers to one prompt; default 1",
+                           .min = 1,
                            .max = static_cast<double>(kMaxSamples)});
-  group.options.push_back({.name = "--logprobs", .kind = ValueKind::kInteger, .value = "K",
-                           .help = "log-probability of every output token and of the K best ones, of the raw logits", .min = 0,
-                           .max = static_cast<double>(kMaxLogprobs)});
-  group.options.push_back({.name = "--seed", .kind = ValueKind::kUnsigned, .value = "N",
+  group.options.push_back(
+      {.name = "--logprobs",
+       .kind = ValueKind::kInteger,
+       .value = "K",
+       .help = "log-probability of every output token and of the K best ones, of the raw logits",
+       .min = 0,
+       .max = static_cast<double>(kMaxLogprobs)});
+  group.options.push_back({.name = "--seed",
+                           .kind = ValueKind::kUnsigned,
+                           .value = "N",
                            .help = "makes the random draws repeatable; default: drawn and reported"});
   return group;
 }
 
 OptionGroup PromptOptions() {
   return {.title = "Prompt",
-          .options = {{.name = "--system", .kind = ValueKind::kText, .value = "TEXT", .help = "system message in front of the conversation"},
-                      {.name = "--thinking", .kind = ValueKind::kChoice, .value = "on|off",
-                       .help = "whether the model reasons before it answers; default on", .choices = {"on", "off"}},
-                      {.name = "--effort", .kind = ValueKind::kText, .value = "1..100|NAME",
-                       .help = "how thoroughly it reasons: a number, or minimal, low, medium, high, xhigh, max; default 75"}}};
+          .options = {{.name = "--system",
+                       .kind = ValueKind::kText,
+                       .value = "TEXT",
+                       .help = "system message in front of the conversation"},
+                      {.name = "--thinking",
+                       .kind = ValueKind::kChoice,
+                       .value = "on|off",
+                       .help = "whether the model reasons before it answers; default on",
+                       .choices = {"on", "off"}},
+                      {.name = "--effort",
+                       .kind = ValueKind::kText,
+                       .value = "1..100|NAME",
+                       .help = "how thoroughly it reasons: a number, or minimal, low, medium, high, xhigh, "
+                               "max; default 75"}}};
 }
 
 OptionGroup OutputOptions(bool with_json) {
   OptionGroup group{.title = "Output", .options = {}};
-  if (with_json) group.options.push_back({.name = "--json", .kind = ValueKind::kFlag, .help = "machine-readable result, errors included"});
-  group.options.push_back({.name = "--quiet", .kind = ValueKind::kFlag, .help = "errors only on standard error"});
-  group.options.push_back({.name = "--verbose", .kind = ValueKind::kFlag, .help = "more of what happens on standard error"});
+  if (with_json)
+    group.options.push_back(
+        {.name = "--json", .kind = ValueKind::kFlag, .help = "machine-readable result, errors included"});
+  group.options.push_back(
+      {.name = "--quiet", .kind = ValueKind::kFlag, .help = "errors only on standard error"});
+  group.options.push_back(
+      {.name = "--verbose", .kind = ValueKind::kFlag, .help = "more of what happens on standard error"});
   return group;
 }
 
 PositionalSpec ModelPositional() {
-  return {.name = "MODEL", .kind = ValueKind::kFolder, .help = "checkpoint folder; default: DEEPINFER_MODEL, else the bundled demo model",
+  return {.name = "MODEL",
+          .kind = ValueKind::kFolder,
+          .help = "checkpoint folder; default: DEEPINFER_MODEL, else the bundled demo model",
           .required = false};
 }
 
 Result<std::string> FindModel(std::string_view positional) {
   if (!positional.empty()) return std::string(positional);
-  if (const char* variable = std::getenv("DEEPINFER_MODEL"); variable != nullptr && *variable != '\0') return std::string(variable);
+  if (const char* variable = std::getenv("DEEPINFER_MODEL"); variable != nullptr && *variable != '\0')
+    return std::string(variable);
   const std::string folder = ExecutableFolder();
   for (const char* relative : {"../data/demo-model", "../share/deepinfer/demo-model"}) {
     std::error_code error;
     const fs::path candidate = (fs::path(folder) / relative).lexically_normal();
     if (fs::exists(candidate / "config.json", error)) return candidate.string();
   }
-  return Status(StatusCode::kNotFound, "no model given, and the demo model is not beside this program", folder)
+  return Status(StatusCode::kNotFound, "no model given, and the demo model is not beside this program",
+                folder)
       .WithHint("deepinfer COMMAND MODEL, or export DEEPINFER_MODEL=FOLDER");
 }
 
@@ -186,8 +256,9 @@ Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model_dir, const A
   meter.Clear();
   if (!engine.ok()) return engine;
   const std::string why = options.device == "auto" ? " (auto: this build has no GPU back end)" : "";
-  LogInfo(fmt::format("{} on the CPU{}: target {}, {} thread{}, loaded in {:.0f} ms", model_dir, why, (*engine)->kernel_target(),
-                      (*engine)->threads(), (*engine)->threads() == 1 ? "" : "s", (*engine)->load_ms()));
+  LogInfo(fmt::format("{} on the CPU{}: target {}, {} thread{}, loaded in {:.0f} ms", model_dir, why,
+                      (*engine)->kernel_target(), (*engine)->threads(), (*engine)->threads() == 1 ? "" : "s",
+                      (*engine)->load_ms()));
   return engine;
 }
 
@@ -203,13 +274,15 @@ Result<BaseRequest> MakeBaseRequest(const Engine& engine, const Arguments& args)
   request.sampling = engine.defaults().sampling;
   DEEPINFER_RETURN_IF_ERROR(SetSampling(args, &request.sampling));
   DEEPINFER_RETURN_IF_ERROR(AddLogitBias(args, engine.config().vocab_size, &request.sampling));
-  const int64_t default_max = engine.defaults().max_tokens > 0 ? engine.defaults().max_tokens : kDefaultMaxTokens;
+  const int64_t default_max =
+      engine.defaults().max_tokens > 0 ? engine.defaults().max_tokens : kDefaultMaxTokens;
   request.max_tokens = args.Integer("--max-tokens", default_max);
   request.stop = args.All("--stop");
   for (const std::string& text : args.All("--stop-id")) {
     int64_t id = 0;
     if (!ParseInteger(text, &id) || id >= engine.config().vocab_size) {
-      return InvalidArgument(fmt::format("--stop-id must be below {}, not {}", engine.config().vocab_size, text), "--stop-id");
+      return InvalidArgument(
+          fmt::format("--stop-id must be below {}, not {}", engine.config().vocab_size, text), "--stop-id");
     }
     request.stop_ids.push_back(static_cast<int32_t>(id));
   }
@@ -229,7 +302,9 @@ Result<PromptSettings> ReadPromptOptions(const Arguments& args) {
   if (args.Has("--thinking")) settings.thinking = args.Text("--thinking") == "on";
   if (args.Has("--effort")) {
     Result<int> effort = recipe::ParseEffort(args.Text("--effort"));
-    if (!effort.ok()) return Status(effort.status().code(), effort.status().message(), "--effort").WithHint(effort.status().hint());
+    if (!effort.ok())
+      return Status(effort.status().code(), effort.status().message(), "--effort")
+          .WithHint(effort.status().hint());
     settings.effort = *effort;
   }
   return settings;
@@ -237,7 +312,8 @@ Result<PromptSettings> ReadPromptOptions(const Arguments& args) {
 
 uint64_t RandomSeed() {
   uint64_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) value = static_cast<uint64_t>(::getpid());
+  if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value))
+    value = static_cast<uint64_t>(::getpid());
   return value >> 11;
 }
 

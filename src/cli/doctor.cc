@@ -35,14 +35,16 @@ class Examination {
   explicit Examination(const Arguments& args) : args_(args) {}
   Status Run();
   bool well() const {
-    return std::none_of(findings_.begin(), findings_.end(), [](const Finding& f) { return f.verdict == Verdict::kFault; });
+    return std::none_of(findings_.begin(), findings_.end(),
+                        [](const Finding& f) { return f.verdict == Verdict::kFault; });
   }
   json::Value ToJson() const;
   std::string ToText() const;
 
  private:
   void Add(std::string what, Verdict verdict, std::string text, std::string fix = {}) {
-    findings_.push_back({.what = std::move(what), .verdict = verdict, .text = std::move(text), .fix = std::move(fix)});
+    findings_.push_back(
+        {.what = std::move(what), .verdict = verdict, .text = std::move(text), .fix = std::move(fix)});
   }
   void LookProcessor();
   void LookMemory();
@@ -58,16 +60,20 @@ class Examination {
 
 void Examination::LookProcessor() {
   const ProcessorInfo info = LookAtProcessor();
-  Add("processor", Verdict::kOk, fmt::format("{}, {} of {} processors for this process", info.model.empty() ? "unknown" : info.model,
-                                             info.available, info.present));
+  Add("processor", Verdict::kOk,
+      fmt::format("{}, {} of {} processors for this process", info.model.empty() ? "unknown" : info.model,
+                  info.available, info.present));
   Add("features", info.features.empty() ? Verdict::kNote : Verdict::kOk,
-      info.features.empty() ? "none that the kernels use: they run with plain instructions" : fmt::format("{}", fmt::join(info.features, " ")));
+      info.features.empty() ? "none that the kernels use: they run with plain instructions"
+                            : fmt::format("{}", fmt::join(info.features, " ")));
   const std::vector<std::string> targets = KernelTargets();
   const std::string chosen = ChosenTarget(args_);
   const bool known = std::find(targets.begin(), targets.end(), chosen) != targets.end();
   Add("kernel target", known ? Verdict::kOk : Verdict::kFault,
-      known ? fmt::format("{} (this machine can run: {})", chosen, fmt::join(targets, ", ")) : fmt::format("{} cannot run here", chosen),
-      known ? std::string() : fmt::format("--cpu-target {}", targets.empty() ? "reference" : targets.front()));
+      known ? fmt::format("{} (this machine can run: {})", chosen, fmt::join(targets, ", "))
+            : fmt::format("{} cannot run here", chosen),
+      known ? std::string()
+            : fmt::format("--cpu-target {}", targets.empty() ? "reference" : targets.front()));
   json::Array features(info.features.begin(), info.features.end()), names(targets.begin(), targets.end());
   json::Value processor;
   processor.Set("model", info.model);
@@ -84,14 +90,19 @@ void Examination::LookMemory() {
   const int threads = static_cast<int>(args_.Integer("--threads", 0));
   const uint64_t bytes = std::min(kBandwidthBytes, std::max(info.available / 4, uint64_t{256} << 20));
   const double bandwidth = MeasureReadBandwidth(bytes, threads, kBandwidthRounds);
-  Add("memory", Verdict::kOk, fmt::format("{} in all, {} available", ByteText(static_cast<double>(info.total)), ByteText(static_cast<double>(info.available))));
+  Add("memory", Verdict::kOk,
+      fmt::format("{} in all, {} available", ByteText(static_cast<double>(info.total)),
+                  ByteText(static_cast<double>(info.available))));
   Add("read bandwidth", bandwidth > 0 ? Verdict::kOk : Verdict::kFault,
-      bandwidth > 0 ? fmt::format("{}/s, measured over {} with {} threads", ByteText(bandwidth), ByteText(static_cast<double>(bytes)),
+      bandwidth > 0 ? fmt::format("{}/s, measured over {} with {} threads", ByteText(bandwidth),
+                                  ByteText(static_cast<double>(bytes)),
                                   threads > 0 ? threads : LookAtProcessor().available)
                     : "not measured: no memory for it");
-  const bool transparent = info.transparent_huge_pages == "always" || info.transparent_huge_pages == "madvise";
+  const bool transparent =
+      info.transparent_huge_pages == "always" || info.transparent_huge_pages == "madvise";
   Add("huge pages", transparent || info.huge_pages_total > 0 ? Verdict::kOk : Verdict::kNote,
-      fmt::format("transparent: {}; reserved: {} of {}", info.transparent_huge_pages.empty() ? "unknown" : info.transparent_huge_pages,
+      fmt::format("transparent: {}; reserved: {} of {}",
+                  info.transparent_huge_pages.empty() ? "unknown" : info.transparent_huge_pages,
                   info.huge_pages_free, info.huge_pages_total),
       transparent ? std::string() : "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
   json::Value memory;
@@ -109,7 +120,8 @@ void Examination::LookLimits() {
   for (const LimitInfo& limit : LookAtLimits()) {
     const bool small = limit.name == "open files" && !limit.unlimited && limit.value < kOpenFiles;
     const std::string value = limit.unlimited ? "unlimited" : fmt::format("{}", limit.value);
-    Add("limit", small ? Verdict::kFault : Verdict::kOk, limit.name + ": " + value, small ? fmt::format("ulimit -n {}", kOpenFiles) : std::string());
+    Add("limit", small ? Verdict::kFault : Verdict::kOk, limit.name + ": " + value,
+        small ? fmt::format("ulimit -n {}", kOpenFiles) : std::string());
     limits.Set(limit.name, limit.unlimited ? json::Value() : json::Value(limit.value));
   }
   data_.Set("limits", std::move(limits));
@@ -149,7 +161,8 @@ Status Examination::TestKernels() {
   if (depth != "off") {
     const std::string target = ChosenTarget(args_);
     const Result<std::vector<SelfTestItem>> items =
-        RunSelfTest(target, depth == "full" ? SelfTestDepth::kFull : SelfTestDepth::kQuick, static_cast<int>(args_.Integer("--threads", 0)));
+        RunSelfTest(target, depth == "full" ? SelfTestDepth::kFull : SelfTestDepth::kQuick,
+                    static_cast<int>(args_.Integer("--threads", 0)));
     if (!items.ok()) {
       Add("self-test", Verdict::kFault, items.status().ToString());
     } else {
@@ -162,7 +175,9 @@ Status Examination::TestKernels() {
         entry.Set("problem", item.problem);
         failed.push_back(std::move(entry));
       }
-      if (failed.empty()) Add("self-test", Verdict::kOk, fmt::format("{} operations of {} agree with the reference", items->size(), target));
+      if (failed.empty())
+        Add("self-test", Verdict::kOk,
+            fmt::format("{} operations of {} agree with the reference", items->size(), target));
       test.Set("operations", static_cast<int64_t>(items->size()));
       test.Set("failed", std::move(failed));
     }
@@ -201,9 +216,12 @@ json::Value Examination::ToJson() const {
 std::string Examination::ToText() const {
   std::string out = VersionText() + "\n\n";
   for (const Finding& finding : findings_) {
-    const std::string_view mark = finding.verdict == Verdict::kOk ? "ok" : finding.verdict == Verdict::kNote ? "note" : "FAULT";
+    const std::string_view mark = finding.verdict == Verdict::kOk     ? "ok"
+                                  : finding.verdict == Verdict::kNote ? "note"
+                                                                      : "FAULT";
     out += fmt::format("{:<6} {:<15} {}\n", mark, finding.what, Printable(finding.text));
-    if (!finding.fix.empty() && finding.verdict != Verdict::kOk) out += fmt::format("{:<22} try: {}\n", "", finding.fix);
+    if (!finding.fix.empty() && finding.verdict != Verdict::kOk)
+      out += fmt::format("{:<22} try: {}\n", "", finding.fix);
   }
   return out + (well() ? "\nall is well\n" : "\nsomething is wrong, see above\n");
 }
@@ -226,7 +244,8 @@ Command DoctorCommand() {
   spec.name = "doctor";
   spec.summary = "whether this machine is right";
   spec.description =
-      "Looks at processor, memory, limits and GPUs, measures the read bandwidth of the memory, and compares the kernels with their "
+      "Looks at processor, memory, limits and GPUs, measures the read bandwidth of the memory, and compares "
+      "the kernels with their "
       "reference. Exit code 0 only when all is well; 3 otherwise.";
   spec.example = "deepinfer doctor --self-test full";
   spec.example_note = "Tests every kernel on many shapes.";
@@ -234,7 +253,8 @@ Command DoctorCommand() {
   OptionGroup machine{.title = "Machine", .options = {}};
   for (OptionSpec& option : ModelOptions(/*with_prefill=*/false).options) {
     if (option.name == "--device") continue;
-    if (option.name == "--self-test") option.help = "how thoroughly kernels are compared with their reference; default quick";
+    if (option.name == "--self-test")
+      option.help = "how thoroughly kernels are compared with their reference; default quick";
     machine.options.push_back(std::move(option));
   }
   spec.groups = {std::move(machine), OutputOptions()};

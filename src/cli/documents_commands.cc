@@ -13,7 +13,9 @@ Result<int> RunCompletion(const Arguments& args) {
   if (shell == "bash") text = BashCompletion(specs);
   if (shell == "zsh") text = ZshCompletion(specs);
   if (shell == "fish") text = FishCompletion(specs);
-  if (text.empty()) return InvalidArgument("the shell must be bash, zsh or fish", shell).WithHint("deepinfer completion bash");
+  if (text.empty())
+    return InvalidArgument("the shell must be bash, zsh or fish", shell)
+        .WithHint("deepinfer completion bash");
   DEEPINFER_RETURN_IF_ERROR(WriteStdout(text));
   return 0;
 }
@@ -29,7 +31,8 @@ Command CompletionCommand() {
   CommandSpec spec;
   spec.name = "completion";
   spec.summary = "prints the completion script of a shell";
-  spec.positionals = {{.name = "bash|zsh|fish", .kind = ValueKind::kText, .help = "the shell", .required = true}};
+  spec.positionals = {
+      {.name = "bash|zsh|fish", .kind = ValueKind::kText, .help = "the shell", .required = true}};
   spec.max_positionals = 1;
   spec.example = "source <(deepinfer completion bash)";
   spec.example_note = "Completes commands, options and their values in this shell.";

@@ -26,14 +26,17 @@ Result<PromptSource> FindSource(const Arguments& args) {
   if (messages && ids) return InvalidArgument("--messages and --ids exclude each other", "--ids");
   if (args.Has("--raw") && (messages || ids)) return InvalidArgument("--raw belongs to a text", "--raw");
   if (!messages && !ids) {
-    if (args.positionals().empty()) return InvalidArgument("a text is needed").WithHint("deepinfer generate \"Tell me a story.\"");
+    if (args.positionals().empty())
+      return InvalidArgument("a text is needed").WithHint("deepinfer generate \"Tell me a story.\"");
     ModelAndOperand split = SplitPositionals(args);
     return PromptSource{.model = std::move(split.model), .text = std::move(split.operand)};
   }
   if (args.positionals().size() > 1) {
-    return InvalidArgument(fmt::format("{} takes the place of the text", messages ? "--messages" : "--ids"), args.positionals().back());
+    return InvalidArgument(fmt::format("{} takes the place of the text", messages ? "--messages" : "--ids"),
+                           args.positionals().back());
   }
-  return PromptSource{.model = args.positionals().empty() ? std::string() : args.positionals().front(), .text = {}};
+  return PromptSource{.model = args.positionals().empty() ? std::string() : args.positionals().front(),
+                      .text = {}};
 }
 
 // A request body's sampling fields are options here; those that only concern a server are left aside.
@@ -43,7 +46,8 @@ Status RefuseOtherFields(const recipe::Conversation& conversation, const std::st
     std::string option = "--" + field;
     std::replace(option.begin(), option.end(), '_', '-');
     return InvalidArgument(fmt::format("the field {} of a request body is not read here", field), path)
-        .WithHint(fmt::format("the option that belongs to it ({} where there is one), without the field", option));
+        .WithHint(
+            fmt::format("the option that belongs to it ({} where there is one), without the field", option));
   }
   return OkStatus();
 }
@@ -57,14 +61,17 @@ Result<Prompt> ConversationPrompt(const Engine& engine, const Arguments& args, c
     Result<json::Value> value = json::Parse(text);
     if (!value.ok()) return std::move(value).status().Within(path);
     Result<recipe::Conversation> parsed = recipe::ParseConversation(*value);
-    if (!parsed.ok()) return Status(StatusCode::kDataLoss, parsed.status().message(), parsed.status().where()).Within(path);
+    if (!parsed.ok())
+      return Status(StatusCode::kDataLoss, parsed.status().message(), parsed.status().where()).Within(path);
     conversation = *std::move(parsed);
     DEEPINFER_RETURN_IF_ERROR(RefuseOtherFields(conversation, path));
   } else {
     conversation.messages.push_back({.role = recipe::Role::kUser, .content = source.text, .reasoning = {}});
   }
   if (!settings.system.empty()) {
-    conversation.messages.insert(conversation.messages.begin(), {.role = recipe::Role::kSystem, .content = settings.system, .reasoning = {}});
+    conversation.messages.insert(
+        conversation.messages.begin(),
+        {.role = recipe::Role::kSystem, .content = settings.system, .reasoning = {}});
   }
   recipe::ChatOptions options;
   options.thinking = settings.thinking.value_or(conversation.thinking.value_or(options.thinking));
@@ -108,7 +115,9 @@ class AnswerPrinter {
   }
 
  private:
-  std::string Safe(std::string_view text) const { return StdoutIsTerminal() ? Printable(text) : std::string(text); }
+  std::string Safe(std::string_view text) const {
+    return StdoutIsTerminal() ? Printable(text) : std::string(text);
+  }
   void Write(std::string_view text) {
     if (status_.ok()) status_ = WriteStdout(text);
     last_was_newline_ = text.ends_with('\n');
@@ -120,7 +129,8 @@ class AnswerPrinter {
   Status status_;
 };
 
-Result<Answer> RunForPeople(Engine& engine, const Prompt& prompt, BaseRequest request, uint64_t seed, bool show_thinking) {
+Result<Answer> RunForPeople(Engine& engine, const Prompt& prompt, BaseRequest request, uint64_t seed,
+                            bool show_thinking) {
   Answer all;
   all.seed = seed;
   const int64_t n = request.n;
@@ -150,8 +160,8 @@ void LogSpeed(const Answer& answer, const Prompt& prompt) {
     decode_ms += sample.result.decode_ms;
     tokens += sample.result.output_ids.size();
   }
-  LogVerbose(fmt::format("{} prompt tokens in {:.0f} ms, {} output tokens in {:.0f} ms, seed {}", prompt.ids.size(), prefill_ms, tokens,
-                         decode_ms, answer.seed));
+  LogVerbose(fmt::format("{} prompt tokens in {:.0f} ms, {} output tokens in {:.0f} ms, seed {}",
+                         prompt.ids.size(), prefill_ms, tokens, decode_ms, answer.seed));
 }
 
 Result<int> RunGenerate(const Arguments& args) {
@@ -165,12 +175,16 @@ Result<int> RunGenerate(const Arguments& args) {
   DEEPINFER_ASSIGN_OR_RETURN(const Prompt prompt, MakePrompt(*engine, args, std::move(source)));
   const uint64_t seed = request.seed.value_or(RandomSeed());
   if (!args.Has("--json")) {
-    DEEPINFER_ASSIGN_OR_RETURN(const Answer answer, RunForPeople(*engine, prompt, request, seed, args.Has("--show-thinking")));
+    DEEPINFER_ASSIGN_OR_RETURN(const Answer answer,
+                               RunForPeople(*engine, prompt, request, seed, args.Has("--show-thinking")));
     LogSpeed(answer, prompt);
     return Interrupted() ? 130 : 0;
   }
   DEEPINFER_ASSIGN_OR_RETURN(const Answer answer, RunAnswer(*engine, prompt, request, seed, nullptr));
-  const AnswerContext context{.id = AnswerId(prompt, seed), .prompt = &prompt, .request = &request, .choices = args.Has("--n"),
+  const AnswerContext context{.id = AnswerId(prompt, seed),
+                              .prompt = &prompt,
+                              .request = &request,
+                              .choices = args.Has("--n"),
                               .load_ms = engine->load_ms()};
   DEEPINFER_RETURN_IF_ERROR(WriteJsonLine(AnswerToJson(answer, context)));
   return answer.interrupted() ? 130 : 0;
@@ -183,20 +197,31 @@ Command GenerateCommand() {
   spec.name = "generate";
   spec.summary = "writes one answer, streamed";
   spec.positionals = {ModelPositional(),
-                      {.name = "TEXT", .kind = ValueKind::kText, .help = "what the user says; - reads it from standard input"}};
+                      {.name = "TEXT",
+                       .kind = ValueKind::kText,
+                       .help = "what the user says; - reads it from standard input"}};
   spec.max_positionals = 2;
   spec.description =
-      "With one argument it is the text, with two the first is the model. Reasoning is dimmed on a terminal and left out on a pipe.";
+      "With one argument it is the text, with two the first is the model. Reasoning is dimmed on a terminal "
+      "and left out on a pipe.";
   spec.example = "deepinfer generate \"What is 17 + 10?\" --temperature 0";
-  spec.example_note = "Answers with the demo model; --json prints ids, texts, usage and timing as one object.";
+  spec.example_note =
+      "Answers with the demo model; --json prints ids, texts, usage and timing as one object.";
   spec.see_also = {"chat", "batch", "score"};
   OptionGroup input{.title = "Input", .options = {}};
-  input.options.push_back({.name = "--messages", .kind = ValueKind::kFile, .value = "FILE|-",
-                           .help = "conversation instead of a text: a JSON array of messages, or a chat request body"});
-  input.options.push_back({.name = "--raw", .kind = ValueKind::kFlag, .help = "the text is the prompt as it is, special tokens recognised"});
-  input.options.push_back({.name = "--ids", .kind = ValueKind::kText, .value = "0,17,…", .help = "token ids instead of a text"});
+  input.options.push_back(
+      {.name = "--messages",
+       .kind = ValueKind::kFile,
+       .value = "FILE|-",
+       .help = "conversation instead of a text: a JSON array of messages, or a chat request body"});
+  input.options.push_back({.name = "--raw",
+                           .kind = ValueKind::kFlag,
+                           .help = "the text is the prompt as it is, special tokens recognised"});
+  input.options.push_back(
+      {.name = "--ids", .kind = ValueKind::kText, .value = "0,17,…", .help = "token ids instead of a text"});
   OptionGroup output = OutputOptions();
-  output.options.push_back({.name = "--show-thinking", .kind = ValueKind::kFlag, .help = "prints the reasoning on a pipe, too"});
+  output.options.push_back(
+      {.name = "--show-thinking", .kind = ValueKind::kFlag, .help = "prints the reasoning on a pipe, too"});
   spec.groups = {std::move(input), PromptOptions(), SamplingOptions(), ModelOptions(), std::move(output)};
   return {.spec = std::move(spec), .run = RunGenerate};
 }

@@ -13,7 +13,8 @@ constexpr size_t kColumn = 30;  // where the explanation of an option begins
 
 // Characters, not bytes: the tables hold some non-ASCII text.
 size_t Columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string Row(const std::string& left, const std::string& right) {
@@ -95,7 +96,8 @@ std::string UsageLine(const CommandSpec& command) {
 }
 
 std::string CommandHelp(const CommandSpec& command) {
-  std::string out = fmt::format("deepinfer {}: {}\n\nUsage:\n  {}\n", command.name, command.summary, UsageLine(command));
+  std::string out =
+      fmt::format("deepinfer {}: {}\n\nUsage:\n  {}\n", command.name, command.summary, UsageLine(command));
   out += fmt::format("\nExample:\n  {}\n", command.example);
   if (!command.example_note.empty()) out += "  " + Wrap(command.example_note, kWidth - 2, 2) + "\n";
   if (!command.description.empty()) out += "\n" + Wrap(command.description, kWidth, 0) + "\n";
@@ -120,11 +122,14 @@ std::string OverviewHelp(std::span<const CommandSpec> commands) {
   for (const CommandSpec& command : commands) out += Row(command.name, command.summary);
   out += "\nOptions:\n";
   out += Row("--help", "this text; deepinfer COMMAND --help explains a command");
-  out += Row("--version", "version, commit, build type, kernel target and CUDA support; with --json as an object");
+  out += Row("--version",
+             "version, commit, build type, kernel target and CUDA support; with --json as an object");
   out += "\nEnvironment:\n";
-  for (const VariableText& variable : Variables()) out += Row(std::string(variable.name), std::string(variable.meaning));
+  for (const VariableText& variable : Variables())
+    out += Row(std::string(variable.name), std::string(variable.meaning));
   out += "\nExit codes:\n";
-  for (const ExitCodeText& code : ExitCodes()) out += Row(fmt::format("{}", code.code), std::string(code.meaning));
+  for (const ExitCodeText& code : ExitCodes())
+    out += Row(fmt::format("{}", code.code), std::string(code.meaning));
   return out;
 }
 

@@ -1,10 +1,11 @@
+#include "checkpoint/inspect.h"
+
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "checkpoint/inspect.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/interrupt.h"
@@ -59,20 +60,23 @@ std::string ShapeText(std::span<const uint64_t> shape) { return fmt::format("[{}
 
 std::string NameList(std::string_view title, const std::vector<std::string>& names) {
   std::string out;
-  for (size_t i = 0; i < names.size() && i < kShownNames; ++i) out += fmt::format("{}: {}\n", title, Printable(names[i]));
+  for (size_t i = 0; i < names.size() && i < kShownNames; ++i)
+    out += fmt::format("{}: {}\n", title, Printable(names[i]));
   if (names.size() > kShownNames) out += fmt::format("{}: and {} more\n", title, names.size() - kShownNames);
   return out;
 }
 
 std::string ReportText(const std::string& dir, const InspectReport& report) {
-  std::string out = fmt::format("{}: {}, {} shard{}, {} tensors, {} bytes\n\n", dir, report.format, report.shards,
-                                report.shards == 1 ? "" : "s", report.tensors, report.bytes);
+  std::string out = fmt::format("{}: {}, {} shard{}, {} tensors, {} bytes\n\n", dir, report.format,
+                                report.shards, report.shards == 1 ? "" : "s", report.tensors, report.bytes);
   if (report.tensors > 0) out += ClassTable(report.totals) + "\n";
   if (report.config) {
     const ModelConfig& config = *report.config;
-    out += fmt::format("{} layers, hidden size {}, vocabulary {}, context {} tokens, {} experts ({} per token), {} draft stages\n",
-                       config.num_hidden_layers, config.hidden_size, config.vocab_size, config.max_position_embeddings,
-                       config.n_routed_experts, config.num_experts_per_tok, config.num_nextn_predict_layers);
+    out += fmt::format(
+        "{} layers, hidden size {}, vocabulary {}, context {} tokens, {} experts ({} per token), {} draft "
+        "stages\n",
+        config.num_hidden_layers, config.hidden_size, config.vocab_size, config.max_position_embeddings,
+        config.n_routed_experts, config.num_experts_per_tok, config.num_nextn_predict_layers);
   }
   out += NameList("missing", report.inventory.missing) + NameList("unexpected", report.inventory.unexpected);
   std::vector<std::string> mismatched;
@@ -106,8 +110,9 @@ void AddTensors(const Checkpoint& checkpoint, const std::string& glob, Extras* e
     entry.Set("offset", tensor.file_offset);
     entry.Set("bytes", tensor.num_bytes);
     list.push_back(std::move(entry));
-    extras->text += fmt::format("{:<10} {:<20} {:>14}  {}  {}\n", StorageDtypeName(tensor.dtype), ShapeText(tensor.shape), tensor.num_bytes,
-                                Printable(shard), Printable(tensor.name));
+    extras->text +=
+        fmt::format("{:<10} {:<20} {:>14}  {}  {}\n", StorageDtypeName(tensor.dtype), ShapeText(tensor.shape),
+                    tensor.num_bytes, Printable(shard), Printable(tensor.name));
   }
   extras->object.Set("tensor_list", std::move(list));
 }
@@ -127,7 +132,8 @@ Status AddStats(const Checkpoint& checkpoint, const std::string& glob, Extras* e
     entry.Set("mean", stats.mean);
     entry.Set("nan", stats.nan);
     list.push_back(std::move(entry));
-    extras->text += fmt::format("{:>12.5g} {:>12.5g} {:>12.5g} {:>8}  {}\n", stats.min, stats.max, stats.mean, stats.nan, Printable(tensor.name));
+    extras->text += fmt::format("{:>12.5g} {:>12.5g} {:>12.5g} {:>8}  {}\n", stats.min, stats.max, stats.mean,
+                                stats.nan, Printable(tensor.name));
   }
   extras->object.Set("stats", std::move(list));
   return OkStatus();
@@ -156,7 +162,8 @@ Status AddVerification(const Checkpoint& checkpoint, const Arguments& args, Extr
     entry.Set("ok", file.ok());
     if (!file.ok()) entry.Set("problem", file.problem);
     list.push_back(std::move(entry));
-    extras->text += fmt::format("{}  {}{}\n", file.sha256, Printable(file.name), file.ok() ? std::string() : ": " + Printable(file.problem));
+    extras->text += fmt::format("{}  {}{}\n", file.sha256, Printable(file.name),
+                                file.ok() ? std::string() : ": " + Printable(file.problem));
   }
   extras->object.Set("files", std::move(list));
   extras->sound = report->sound;
@@ -173,7 +180,9 @@ Status AddExtras(const std::string& dir, const Arguments& args, Extras* extras) 
 }
 
 Result<int> RunInspect(const Arguments& args) {
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string dir, FindModel(args.positionals().empty() ? std::string() : args.positionals().front()));
+  DEEPINFER_ASSIGN_OR_RETURN(
+      const std::string dir,
+      FindModel(args.positionals().empty() ? std::string() : args.positionals().front()));
   DEEPINFER_ASSIGN_OR_RETURN(InspectReport report, InspectFolder(dir));
   Extras extras;
   // A folder that cannot be opened has been reported with its problems; there is nothing to list in it.
@@ -184,7 +193,8 @@ Result<int> RunInspect(const Arguments& args) {
     for (auto& [key, value] : extras.object.AsObject()) object.Set(key, std::move(value));
     DEEPINFER_RETURN_IF_ERROR(WriteJsonLine(object));
   } else {
-    DEEPINFER_RETURN_IF_ERROR(WriteStdout(ReportText(dir, report) + (extras.text.empty() ? "" : "\n" + extras.text)));
+    DEEPINFER_RETURN_IF_ERROR(
+        WriteStdout(ReportText(dir, report) + (extras.text.empty() ? "" : "\n" + extras.text)));
   }
   return report.sound ? 0 : 4;
 }
@@ -198,17 +208,28 @@ Command InspectCommand() {
   spec.positionals = {ModelPositional()};
   spec.max_positionals = 1;
   spec.description =
-      "Reads configuration, index and headers; payloads only with --stats and --verify. The digest is the SHA-256 of configuration, index "
+      "Reads configuration, index and headers; payloads only with --stats and --verify. The digest is the "
+      "SHA-256 of configuration, index "
       "and headers. An unsound folder is shown all the same, with exit code 4.";
   spec.example = "deepinfer inspect MODEL --tensors='layers.0.attn.*'";
   spec.example_note = "Shows the classes of weights, and the tensors of one layer's attention.";
   spec.see_also = {"plan", "doctor"};
   OptionGroup details{.title = "Details", .options = {}};
-  details.options.push_back({.name = "--tensors", .kind = ValueKind::kText, .value = "GLOB", .help = "lists tensors, all or those whose names match",
+  details.options.push_back({.name = "--tensors",
+                             .kind = ValueKind::kText,
+                             .value = "GLOB",
+                             .help = "lists tensors, all or those whose names match",
                              .optional_value = true});
-  details.options.push_back({.name = "--stats", .kind = ValueKind::kText, .value = "GLOB", .help = "least, largest and mean value of tensors after decoding"});
-  details.options.push_back({.name = "--verify", .kind = ValueKind::kFile, .value = "MANIFEST",
-                             .help = "reads every file and prints its SHA-256; compares with lines of sha256sum when given", .optional_value = true});
+  details.options.push_back({.name = "--stats",
+                             .kind = ValueKind::kText,
+                             .value = "GLOB",
+                             .help = "least, largest and mean value of tensors after decoding"});
+  details.options.push_back(
+      {.name = "--verify",
+       .kind = ValueKind::kFile,
+       .value = "MANIFEST",
+       .help = "reads every file and prints its SHA-256; compares with lines of sha256sum when given",
+       .optional_value = true});
   spec.groups = {std::move(details), OutputOptions()};
   return {.spec = std::move(spec), .run = RunInspect};
 }

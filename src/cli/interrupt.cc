@@ -17,7 +17,7 @@ void OnInterrupt(int) {
 }  // namespace
 
 void InstallSignalHandlers() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = OnInterrupt;
   ::sigemptyset(&action.sa_mask);
   // No SA_RESTART: a blocking read of a terminal or pipe must return.

@@ -8,7 +8,8 @@ namespace deepinfer::cli {
 namespace {
 
 std::string Row(std::string_view name, const ClassTotal& total) {
-  return fmt::format("{:<16} {:>8} {:>18} {:>10}\n", name, total.tensors, total.bytes, ByteText(static_cast<double>(total.bytes)));
+  return fmt::format("{:<16} {:>8} {:>18} {:>10}\n", name, total.tensors, total.bytes,
+                     ByteText(static_cast<double>(total.bytes)));
 }
 
 }  // namespace
@@ -29,7 +30,8 @@ std::string ClassTable(const InventoryTotals& totals) {
   std::string out = fmt::format("{:<16} {:>8} {:>18}\n", "class", "tensors", "bytes");
   for (int i = 0; i < kNumWeightClasses; ++i) {
     const auto weight_class = static_cast<WeightClass>(i);
-    if (totals.of(weight_class).tensors > 0) out += Row(WeightClassName(weight_class), totals.of(weight_class));
+    if (totals.of(weight_class).tensors > 0)
+      out += Row(WeightClassName(weight_class), totals.of(weight_class));
   }
   return out + Row("all", totals.all);
 }

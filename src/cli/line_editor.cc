@@ -160,13 +160,16 @@ void LineEditor::Draw(const EditBuffer& buffer) const {
   const size_t room = width > prompt_.size() + 2 ? width - prompt_.size() - 1 : 1;
   // The part of the line around the cursor that fits; long lines scroll sideways.
   size_t from = 0;
-  while (Columns(std::string_view(buffer.text()).substr(from, buffer.cursor() - from)) > room) from = CharacterAfter(buffer.text(), from);
+  while (Columns(std::string_view(buffer.text()).substr(from, buffer.cursor() - from)) > room)
+    from = CharacterAfter(buffer.text(), from);
   size_t to = from;
-  while (to < buffer.text().size() && Columns(std::string_view(buffer.text()).substr(from, to - from)) < room) {
+  while (to < buffer.text().size() &&
+         Columns(std::string_view(buffer.text()).substr(from, to - from)) < room) {
     to = CharacterAfter(buffer.text(), to);
   }
   std::string out = "\r" + prompt_ + Printable(buffer.text().substr(from, to - from)) + "\x1b[K\r";
-  const size_t column = prompt_.size() + Columns(std::string_view(buffer.text()).substr(from, buffer.cursor() - from));
+  const size_t column =
+      prompt_.size() + Columns(std::string_view(buffer.text()).substr(from, buffer.cursor() - from));
   if (column > 0) out += "\x1b[" + std::to_string(column) + "C";
   // As in ClearScreen.
   [[maybe_unused]] const Status status = WriteStdout(out);
@@ -247,7 +250,8 @@ Result<std::optional<std::string>> LineEditor::ReadTerminal() {
   DEEPINFER_RETURN_IF_ERROR(WriteStdout("\r\n"));
   if (outcome == Outcome::kInterrupt) return Cancelled();
   if (outcome == Outcome::kEnd) return std::optional<std::string>();
-  if (!buffer.text().empty() && (history_.empty() || history_.back() != buffer.text())) history_.push_back(buffer.text());
+  if (!buffer.text().empty() && (history_.empty() || history_.back() != buffer.text()))
+    history_.push_back(buffer.text());
   if (history_.size() > kHistorySize) history_.erase(history_.begin());
   return std::optional(buffer.text());
 }

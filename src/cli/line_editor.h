@@ -25,7 +25,7 @@ class EditBuffer {
   void End() { cursor_ = text_.size(); }
   void Backspace();
   void Delete();
-  void DeleteWord();     // back to the begin of the word
+  void DeleteWord();  // back to the begin of the word
   void DeleteToEnd() { text_.erase(cursor_); }
   void DeleteToBegin();
 

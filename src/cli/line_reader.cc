@@ -113,7 +113,8 @@ Result<std::string> ReadTextInput(const std::string& path, size_t max_bytes) {
   std::string text;
   for (;;) {
     const size_t size = text.size();
-    if (size > max_bytes) return ResourceExhausted(fmt::format("more than {} bytes", max_bytes), "standard input");
+    if (size > max_bytes)
+      return ResourceExhausted(fmt::format("more than {} bytes", max_bytes), "standard input");
     text.resize(size + kChunk);
     Status status;
     const ssize_t n = ReadSome(STDIN_FILENO, text.data() + size, kChunk, "standard input", &status);

@@ -12,10 +12,10 @@ namespace deepinfer::cli {
 
 /// One line without its line end.
 struct Line {
-  std::string text;     // empty when too_long
-  int64_t number = 0;   // 0-based, blank lines counted
+  std::string text;    // empty when too_long
+  int64_t number = 0;  // 0-based, blank lines counted
   bool too_long = false;
-  bool ended = false;   // a line end followed; false only for the last line of a file
+  bool ended = false;  // a line end followed; false only for the last line of a file
 };
 
 /// Reads line by line; a line over the limit is skipped without being held in memory.

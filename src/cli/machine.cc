@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 std::string Trim(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \t\n");
-  return begin == std::string::npos ? std::string() : text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
+  return begin == std::string::npos ? std::string()
+                                    : text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
 }
 
 // "key : value" of a line, in /proc style.
@@ -50,9 +51,9 @@ std::string FirstLine(const std::string& path) {
 }  // namespace
 
 ProcessorInfo LookAtProcessor() {
-  static constexpr std::array<std::string_view, 13> kUseful = {"sse4_2",      "avx2",       "fma",          "f16c",     "avx512f",
-                                                               "avx512bw",    "avx512vl",   "avx512_vnni",  "avx512_bf16", "avx512_vbmi",
-                                                               "avx512_fp16", "amx_bf16",   "asimd"};
+  static constexpr std::array<std::string_view, 13> kUseful = {
+      "sse4_2",      "avx2",        "fma",         "f16c",        "avx512f",  "avx512bw", "avx512vl",
+      "avx512_vnni", "avx512_bf16", "avx512_vbmi", "avx512_fp16", "amx_bf16", "asimd"};
   ProcessorInfo info;
   info.available = AvailableCpus();
   info.present = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
@@ -64,7 +65,8 @@ ProcessorInfo LookAtProcessor() {
     if (key != "flags" && key != "Features") continue;
     const std::string padded = " " + value + " ";
     for (const std::string_view feature : kUseful) {
-      if (padded.find(" " + std::string(feature) + " ") != std::string::npos) info.features.emplace_back(feature);
+      if (padded.find(" " + std::string(feature) + " ") != std::string::npos)
+        info.features.emplace_back(feature);
     }
   }
   return info;
@@ -84,7 +86,8 @@ MemoryInfo LookAtMemory() {
   }
   const std::string modes = FirstLine("/sys/kernel/mm/transparent_hugepage/enabled");
   const size_t open = modes.find('['), close = modes.find(']');
-  if (open != std::string::npos && close != std::string::npos) info.transparent_huge_pages = modes.substr(open + 1, close - open - 1);
+  if (open != std::string::npos && close != std::string::npos)
+    info.transparent_huge_pages = modes.substr(open + 1, close - open - 1);
   return info;
 }
 
@@ -93,12 +96,14 @@ std::vector<LimitInfo> LookAtLimits() {
     const char* name;
     int resource;
   };
-  static constexpr std::array<Limit, 3> kLimits = {{{"open files", RLIMIT_NOFILE}, {"address space", RLIMIT_AS}, {"locked memory", RLIMIT_MEMLOCK}}};
+  static constexpr std::array<Limit, 3> kLimits = {
+      {{"open files", RLIMIT_NOFILE}, {"address space", RLIMIT_AS}, {"locked memory", RLIMIT_MEMLOCK}}};
   std::vector<LimitInfo> out;
   for (const Limit& limit : kLimits) {
     rlimit value{};
     if (::getrlimit(static_cast<__rlimit_resource>(limit.resource), &value) != 0) continue;
-    out.push_back({.name = limit.name, .value = value.rlim_cur, .unlimited = value.rlim_cur == RLIM_INFINITY});
+    out.push_back(
+        {.name = limit.name, .value = value.rlim_cur, .unlimited = value.rlim_cur == RLIM_INFINITY});
   }
   return out;
 }
@@ -117,7 +122,8 @@ GpuReport LookAtGpus() {
     }
     report.gpus.push_back(std::move(gpu));
   }
-  std::sort(report.gpus.begin(), report.gpus.end(), [](const GpuInfo& a, const GpuInfo& b) { return a.bus < b.bus; });
+  std::sort(report.gpus.begin(), report.gpus.end(),
+            [](const GpuInfo& a, const GpuInfo& b) { return a.bus < b.bus; });
   return report;
 }
 

@@ -23,7 +23,7 @@ struct MemoryInfo {
 MemoryInfo LookAtMemory();
 
 struct LimitInfo {
-  std::string name;   // "open files"
+  std::string name;  // "open files"
   uint64_t value = 0;
   bool unlimited = false;
 };

@@ -29,7 +29,8 @@ std::string OptionEntry(const OptionSpec& option) {
   out += option.short_name.empty() ? std::string() : fmt::format("\\fB{}\\fR, ", Roff(option.short_name));
   out += fmt::format("\\fB{}\\fR", Roff(option.name));
   if (option.kind != ValueKind::kFlag) {
-    out += option.optional_value ? fmt::format("[=\\fI{}\\fR]", Roff(option.value)) : fmt::format(" \\fI{}\\fR", Roff(option.value));
+    out += option.optional_value ? fmt::format("[=\\fI{}\\fR]", Roff(option.value))
+                                 : fmt::format(" \\fI{}\\fR", Roff(option.value));
   }
   std::string text = option.help;
   const std::string range = RangeText(option);
@@ -47,7 +48,8 @@ bool IsShared(const OptionGroup& group, std::span<const CommandSpec> commands) {
 }
 
 std::string CommandSection(const CommandSpec& command, std::span<const CommandSpec> commands) {
-  std::string out = fmt::format(".SS {}\n.B {}\n.PP\n{}.\n", Roff(command.name), Roff(UsageLine(command)), Roff(command.summary));
+  std::string out = fmt::format(".SS {}\n.B {}\n.PP\n{}.\n", Roff(command.name), Roff(UsageLine(command)),
+                                Roff(command.summary));
   if (!command.description.empty()) out += ".PP\n" + Roff(command.description) + "\n";
   for (const PositionalSpec& positional : command.positionals) {
     out += fmt::format(".TP\n\\fI{}\\fR\n{}.\n", Roff(positional.name), Roff(positional.help));
@@ -70,7 +72,8 @@ std::string CommandSection(const CommandSpec& command, std::span<const CommandSp
 std::string ManPage(std::span<const CommandSpec> commands) {
   std::string out = fmt::format(".TH DEEPINFER 1 \"\" \"deepinfer {}\" \"User Commands\"\n", VersionNumber());
   out += ".SH NAME\ndeepinfer \\- inference for DeepSeek\\-V4.1\\-Flash\n";
-  out += ".SH SYNOPSIS\n.B deepinfer\n\\fICOMMAND\\fR [arguments] [options]\n.br\n.B deepinfer \\-\\-version\n";
+  out +=
+      ".SH SYNOPSIS\n.B deepinfer\n\\fICOMMAND\\fR [arguments] [options]\n.br\n.B deepinfer \\-\\-version\n";
   out += ".SH COMMANDS\n";
   for (const CommandSpec& command : commands) out += CommandSection(command, commands);
   out += ".SH SHARED OPTIONS\n";
@@ -88,7 +91,8 @@ std::string ManPage(std::span<const CommandSpec> commands) {
     out += fmt::format(".TP\n.B {}\n{}.\n", Roff(variable.name), Roff(variable.meaning));
   }
   out += ".SH EXIT STATUS\n";
-  for (const ExitCodeText& code : ExitCodes()) out += fmt::format(".TP\n.B {}\n{}.\n", code.code, Roff(code.meaning));
+  for (const ExitCodeText& code : ExitCodes())
+    out += fmt::format(".TP\n.B {}\n{}.\n", code.code, Roff(code.meaning));
   return out;
 }
 

@@ -15,11 +15,15 @@ std::string IntervalText(const OptionSpec& option, bool integer) {
   const std::string what = integer ? "an integer" : "a number";
   const bool low = std::isfinite(option.min), high = std::isfinite(option.max);
   if (low && high) {
-    if (integer) return fmt::format("{} from {} to {}", what, NumberText(option.min, true), NumberText(option.max, true));
-    return fmt::format("{} in {}{}, {}]", what, option.min_excluded ? '(' : '[', NumberText(option.min, false),
-                       NumberText(option.max, false));
+    if (integer)
+      return fmt::format("{} from {} to {}", what, NumberText(option.min, true),
+                         NumberText(option.max, true));
+    return fmt::format("{} in {}{}, {}]", what, option.min_excluded ? '(' : '[',
+                       NumberText(option.min, false), NumberText(option.max, false));
   }
-  if (low) return fmt::format("{} {} {}", what, option.min_excluded ? "above" : "of at least", NumberText(option.min, integer));
+  if (low)
+    return fmt::format("{} {} {}", what, option.min_excluded ? "above" : "of at least",
+                       NumberText(option.min, integer));
   return what;
 }
 

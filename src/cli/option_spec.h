@@ -26,11 +26,11 @@ enum class ValueKind : uint8_t {
 
 /// One option.
 struct OptionSpec {
-  std::string name = {};          // "--top-p"
-  std::string short_name = {};    // "-o", or empty
+  std::string name = {};        // "--top-p"
+  std::string short_name = {};  // "-o", or empty
   ValueKind kind = ValueKind::kFlag;
-  std::string value = {};         // placeholder in help texts: "N"
-  std::string help = {};          // what it does, with default and unit; no final full stop
+  std::string value = {};  // placeholder in help texts: "N"
+  std::string help = {};   // what it does, with default and unit; no final full stop
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool min_excluded = false;

@@ -40,7 +40,9 @@ Status WriteStdout(std::string_view text) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EPIPE) ::_exit(0);
     if (n < 0) {
-      const StatusCode code = errno == ENOSPC || errno == EFBIG || errno == EDQUOT ? StatusCode::kResourceExhausted : StatusCode::kIo;
+      const StatusCode code = errno == ENOSPC || errno == EFBIG || errno == EDQUOT
+                                  ? StatusCode::kResourceExhausted
+                                  : StatusCode::kIo;
       return Status(code, fmt::format("cannot write: {}", std::strerror(errno)), "standard output");
     }
     text.remove_prefix(static_cast<size_t>(n));

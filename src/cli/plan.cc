@@ -27,7 +27,8 @@ Result<ModelConfig> FindConfig(const std::string& positional) {
   const std::string path = dir + "/config.json";
   Result<std::string> text = ReadFile(path, kMaxConfigBytes);
   if (!text.ok() && text.status().code() == StatusCode::kNotFound) {
-    return std::move(text).status().WithHint(fmt::format("deepinfer plan {}, which needs no files", kReleasedName));
+    return std::move(text).status().WithHint(
+        fmt::format("deepinfer plan {}, which needs no files", kReleasedName));
   }
   if (!text.ok()) return std::move(text).status();
   Result<ModelConfig> config = ParseConfig(*text);
@@ -37,7 +38,8 @@ Result<ModelConfig> FindConfig(const std::string& positional) {
 
 Status AsOption(const Status& status, std::string option) {
   // The parsers do not know what they were called for: "must be …".
-  std::string message = status.message().starts_with("must") ? option + " " + status.message() : status.message();
+  std::string message =
+      status.message().starts_with("must") ? option + " " + status.message() : status.message();
   return Status(status.code(), std::move(message), std::move(option)).WithHint(status.hint());
 }
 
@@ -96,25 +98,33 @@ json::Value PlanToJson(const MemoryPlan& plan) {
 }
 
 std::string RowText(const std::string& name, const PlanRow& row) {
-  const std::string free = row.free() < 0 ? "-" + ByteText(-static_cast<double>(row.free())) : ByteText(static_cast<double>(row.free()));
-  return fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", name, ByteText(static_cast<double>(row.weights)),
-                     ByteText(static_cast<double>(row.engram)), ByteText(static_cast<double>(row.kv)),
-                     ByteText(static_cast<double>(row.workspace)), free);
+  const std::string free = row.free() < 0 ? "-" + ByteText(-static_cast<double>(row.free()))
+                                          : ByteText(static_cast<double>(row.free()));
+  return fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", name,
+                     ByteText(static_cast<double>(row.weights)), ByteText(static_cast<double>(row.engram)),
+                     ByteText(static_cast<double>(row.kv)), ByteText(static_cast<double>(row.workspace)),
+                     free);
 }
 
 std::string PlanText(const MemoryPlan& plan) {
   std::string out = ClassTable(plan.totals) + "\n";
-  out += fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "place", "weights", "engram", "kv", "workspace", "free");
-  for (size_t i = 0; i < plan.devices.size(); ++i) out += RowText(fmt::format("device {}", i), plan.devices[i]);
+  out += fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "place", "weights", "engram", "kv",
+                     "workspace", "free");
+  for (size_t i = 0; i < plan.devices.size(); ++i)
+    out += RowText(fmt::format("device {}", i), plan.devices[i]);
   out += RowText("host", plan.host);
-  out += fmt::format("\n{} bytes of KV per token, {} per sequence\n", plan.per_token_bytes, ByteText(static_cast<double>(plan.per_sequence_bytes)));
-  for (const auto& [context, sequences] : plan.max_sequences_at) out += fmt::format("at {} tokens: {} sequences\n", context, sequences);
+  out += fmt::format("\n{} bytes of KV per token, {} per sequence\n", plan.per_token_bytes,
+                     ByteText(static_cast<double>(plan.per_sequence_bytes)));
+  for (const auto& [context, sequences] : plan.max_sequences_at)
+    out += fmt::format("at {} tokens: {} sequences\n", context, sequences);
   return out + fmt::format("\n{}: {}\n", plan.verdict, plan.reason);
 }
 
 Result<int> RunPlan(const Arguments& args) {
   DEEPINFER_ASSIGN_OR_RETURN(const PlanRequest request, MakeRequest(args));
-  DEEPINFER_ASSIGN_OR_RETURN(const ModelConfig config, FindConfig(args.positionals().empty() ? std::string() : args.positionals().front()));
+  DEEPINFER_ASSIGN_OR_RETURN(
+      const ModelConfig config,
+      FindConfig(args.positionals().empty() ? std::string() : args.positionals().front()));
   DEEPINFER_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(config, request));
   if (args.Has("--json")) {
     DEEPINFER_RETURN_IF_ERROR(WriteJsonLine(PlanToJson(plan)));
@@ -132,25 +142,63 @@ Command PlanCommand() {
   spec.summary = "whether a model fits, before anything is loaded";
   PositionalSpec model = ModelPositional();
   model.name = "MODEL|deepseek-v4.1-flash";
-  model.help = "checkpoint folder, or the name of the released model, which needs no files; default as everywhere";
+  model.help =
+      "checkpoint folder, or the name of the released model, which needs no files; default as everywhere";
   spec.positionals = {std::move(model)};
   spec.max_positionals = 1;
   spec.description =
-      "Attention runs data-parallel with the dense part on every device; experts, and Engram tables when they are on the devices, are "
+      "Attention runs data-parallel with the dense part on every device; experts, and Engram tables when "
+      "they are on the devices, are "
       "spread. Without --gpus everything runs on the processors of the host.";
   spec.example = "deepinfer plan deepseek-v4.1-flash --gpus 8 --gpu h200";
   spec.example_note = "Prints weights, KV and free memory of each device, and the verdict.";
   spec.see_also = {"inspect", "doctor"};
   OptionGroup machine{.title = "Machine and load", .options = {}};
   machine.options = {
-      {.name = "--gpus", .kind = ValueKind::kInteger, .value = "N", .help = "devices; default 0, or 1 with --gpu", .min = 0, .max = 4096},
-      {.name = "--gpu", .kind = ValueKind::kText, .value = "NAME|BYTES", .help = "h200, h100, b200, … or the memory of a device (141GB); default h200"},
-      {.name = "--host-memory", .kind = ValueKind::kText, .value = "BYTES", .help = "memory of the host (512GiB); default: this machine's, unchecked with --gpus"},
-      {.name = "--engram", .kind = ValueKind::kChoice, .value = "PLACE", .help = "auto (default), device, host or disk", .choices = {"auto", "device", "host", "disk"}},
-      {.name = "--context", .kind = ValueKind::kInteger, .value = "N", .help = "tokens per sequence; default 8192", .min = 1, .max = 1 << 30},
-      {.name = "--sequences", .kind = ValueKind::kInteger, .value = "N", .help = "sequences at the same time; default 1", .min = 1, .max = 1 << 24},
-      {.name = "--draft", .kind = ValueKind::kInteger, .value = "N", .help = "draft tokens per step, 0 = none; default: the model's block size", .min = 0, .max = 64},
-      {.name = "--utilisation", .kind = ValueKind::kReal, .value = "X", .help = "share of a device's memory that may be used; default 0.9", .min = 0, .max = 1, .min_excluded = true},
+      {.name = "--gpus",
+       .kind = ValueKind::kInteger,
+       .value = "N",
+       .help = "devices; default 0, or 1 with --gpu",
+       .min = 0,
+       .max = 4096},
+      {.name = "--gpu",
+       .kind = ValueKind::kText,
+       .value = "NAME|BYTES",
+       .help = "h200, h100, b200, … or the memory of a device (141GB); default h200"},
+      {.name = "--host-memory",
+       .kind = ValueKind::kText,
+       .value = "BYTES",
+       .help = "memory of the host (512GiB); default: this machine's, unchecked with --gpus"},
+      {.name = "--engram",
+       .kind = ValueKind::kChoice,
+       .value = "PLACE",
+       .help = "auto (default), device, host or disk",
+       .choices = {"auto", "device", "host", "disk"}},
+      {.name = "--context",
+       .kind = ValueKind::kInteger,
+       .value = "N",
+       .help = "tokens per sequence; default 8192",
+       .min = 1,
+       .max = 1 << 30},
+      {.name = "--sequences",
+       .kind = ValueKind::kInteger,
+       .value = "N",
+       .help = "sequences at the same time; default 1",
+       .min = 1,
+       .max = 1 << 24},
+      {.name = "--draft",
+       .kind = ValueKind::kInteger,
+       .value = "N",
+       .help = "draft tokens per step, 0 = none; default: the model's block size",
+       .min = 0,
+       .max = 64},
+      {.name = "--utilisation",
+       .kind = ValueKind::kReal,
+       .value = "X",
+       .help = "share of a device's memory that may be used; default 0.9",
+       .min = 0,
+       .max = 1,
+       .min_excluded = true},
   };
   spec.groups = {std::move(machine), OutputOptions()};
   return {.spec = std::move(spec), .run = RunPlan};

@@ -14,7 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // A status line that cannot be written is no reason to fail.
 void WriteQuietly(std::string_view text) {
@@ -49,7 +51,8 @@ void LoadMeter::Update(uint64_t bytes_done, uint64_t bytes_total) {
   const auto done = static_cast<double>(bytes_done), total = static_cast<double>(bytes_total);
   const double rate = seconds > 0 ? done / seconds : 0;
   std::string text = fmt::format("loading {} of {}", ByteText(done), ByteText(total));
-  if (rate > 0) text += fmt::format(", {}/s, {} left", ByteText(rate), DurationText(std::max(total - done, 0.0) / rate));
+  if (rate > 0)
+    text += fmt::format(", {}/s, {} left", ByteText(rate), DurationText(std::max(total - done, 0.0) / rate));
   line_.Show(text);
 }
 
@@ -69,18 +72,20 @@ void BatchMeter::Tick(int64_t output_tokens_so_far) {
 std::string BatchMeter::Text(int64_t extra_tokens) const {
   const double seconds = Seconds();
   std::string text = total_ > 0 ? fmt::format("{} of {} done", done_, total_) : fmt::format("{} done", done_);
-  text += fmt::format(", {:.0f} tokens/s in, {:.1f} tokens/s out", static_cast<double>(prompt_tokens_) / seconds,
-                      static_cast<double>(output_tokens_ + extra_tokens) / seconds);
+  text +=
+      fmt::format(", {:.0f} tokens/s in, {:.1f} tokens/s out", static_cast<double>(prompt_tokens_) / seconds,
+                  static_cast<double>(output_tokens_ + extra_tokens) / seconds);
   const int64_t done_here = done_ - done_before_;
   if (total_ > 0 && done_here > 0) {
-    text += fmt::format(", {} left", DurationText(static_cast<double>(total_ - done_) * seconds / static_cast<double>(done_here)));
+    text += fmt::format(", {} left", DurationText(static_cast<double>(total_ - done_) * seconds /
+                                                  static_cast<double>(done_here)));
   }
   return text;
 }
 
 std::string BatchMeter::Summary() const {
-  return fmt::format("{} lines, {} tokens in, {} tokens out, {}", done_ - done_before_, prompt_tokens_, output_tokens_,
-                     DurationText(Seconds()));
+  return fmt::format("{} lines, {} tokens in, {} tokens out, {}", done_ - done_before_, prompt_tokens_,
+                     output_tokens_, DurationText(Seconds()));
 }
 
 }  // namespace deepinfer::cli

@@ -43,7 +43,8 @@ class LoadMeter {
 /// "12 of 40 done, 310 tokens/s in, 92 tokens/s out, 1m02s left". Totals of 0 are unknown and left out.
 class BatchMeter {
  public:
-  BatchMeter(int64_t done_before, int64_t total) : done_before_(done_before), done_(done_before), total_(total) {}
+  BatchMeter(int64_t done_before, int64_t total)
+      : done_before_(done_before), done_(done_before), total_(total) {}
   void Add(int64_t prompt_tokens, int64_t output_tokens);
   /// Tokens of the answer in progress, shown but not counted as done.
   void Tick(int64_t output_tokens_so_far);

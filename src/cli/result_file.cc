@@ -36,7 +36,8 @@ std::string Difference(const json::Value& before, const json::Value& now) {
 // Makes the directory entry of a new file durable. Not every file system can, and then nothing is lost by going on.
 void SyncFolderOf(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const FileDescriptor folder(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor folder(
+      ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) ::fsync(folder.get());
 }
 
@@ -46,13 +47,16 @@ Status OverwriteHint(Status status) {
 
 }  // namespace
 
-Status ResultFile::Failed(int error, std::string_view action) const { return SystemError(error, action, path_); }
+Status ResultFile::Failed(int error, std::string_view action) const {
+  return SystemError(error, action, path_);
+}
 
 Status ResultFile::OpenFile(const std::string& input_path) {
-  struct stat present {};
+  struct stat present{};
   const bool exists = ::stat(path_.c_str(), &present) == 0;
-  struct stat input {};
-  if (exists && ::stat(input_path.c_str(), &input) == 0 && input.st_dev == present.st_dev && input.st_ino == present.st_ino) {
+  struct stat input{};
+  if (exists && ::stat(input_path.c_str(), &input) == 0 && input.st_dev == present.st_dev &&
+      input.st_ino == present.st_ino) {
     return InvalidArgument("the output is the input", path_).WithHint("another name after -o");
   }
   is_stream_ = exists && !S_ISREG(present.st_mode) && !S_ISDIR(present.st_mode);
@@ -61,7 +65,8 @@ Status ResultFile::OpenFile(const std::string& input_path) {
   if (fd_.get() < 0) return Failed(errno, "open for writing");
   if (is_stream_) return OkStatus();
   if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return Unavailable("another run is writing this file", path_).WithHint("wait for it, or another name after -o");
+    return Unavailable("another run is writing this file", path_)
+        .WithHint("wait for it, or another name after -o");
   }
   if (::fstat(fd_.get(), &present) != 0) return Failed(errno, "look at");
   size_ = static_cast<uint64_t>(present.st_size);
@@ -69,19 +74,24 @@ Status ResultFile::OpenFile(const std::string& input_path) {
 }
 
 Status ResultFile::CheckIdentity(const json::Value& identity, bool resumable) const {
-  if (!resumable) return OverwriteHint(InvalidArgument("the file exists, and a run that reads a stream cannot be resumed", path_));
+  if (!resumable)
+    return OverwriteHint(
+        InvalidArgument("the file exists, and a run that reads a stream cannot be resumed", path_));
   const Result<std::string> text = ReadFile(IdentityPath(path_), kMaxIdentityBytes);
   if (!text.ok()) {
-    return OverwriteHint(InvalidArgument("the file exists and is no output of an earlier run (no " + IdentityPath(path_) + ")", path_));
+    return OverwriteHint(InvalidArgument(
+        "the file exists and is no output of an earlier run (no " + IdentityPath(path_) + ")", path_));
   }
   const Result<json::Value> before = json::Parse(*text);
-  if (!before.ok() || !before->is_object()) return OverwriteHint(DataLoss("no description of a run", IdentityPath(path_)));
+  if (!before.ok() || !before->is_object())
+    return OverwriteHint(DataLoss("no description of a run", IdentityPath(path_)));
   if (json::Serialize(*before) == json::Serialize(identity)) return OkStatus();
-  return OverwriteHint(InvalidArgument("the file comes from another run: " + Difference(*before, identity), path_));
+  return OverwriteHint(
+      InvalidArgument("the file comes from another run: " + Difference(*before, identity), path_));
 }
 
-Result<ResultFile> ResultFile::Open(const std::string& path, const std::string& input_path, const json::Value& identity,
-                                    bool resumable, Mode mode) {
+Result<ResultFile> ResultFile::Open(const std::string& path, const std::string& input_path,
+                                    const json::Value& identity, bool resumable, Mode mode) {
   ResultFile file(path);
   if (path == "-") {
     file.is_stream_ = true;
@@ -94,7 +104,8 @@ Result<ResultFile> ResultFile::Open(const std::string& path, const std::string& 
     return file;
   }
   DEEPINFER_RETURN_IF_ERROR(file.CutTo(0));
-  if (resumable) DEEPINFER_RETURN_IF_ERROR(WriteFileAtomic(IdentityPath(path), json::Serialize(identity) + "\n"));
+  if (resumable)
+    DEEPINFER_RETURN_IF_ERROR(WriteFileAtomic(IdentityPath(path), json::Serialize(identity) + "\n"));
   SyncFolderOf(path);
   return file;
 }
@@ -113,12 +124,14 @@ Status ResultFile::Append(std::string_view line) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const ssize_t n = is_stream_ ? ::write(fd_.get(), rest.data(), rest.size())
-                                 : ::pwrite(fd_.get(), rest.data(), rest.size(), static_cast<off_t>(size_ + text.size() - rest.size()));
+                                 : ::pwrite(fd_.get(), rest.data(), rest.size(),
+                                            static_cast<off_t>(size_ + text.size() - rest.size()));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EPIPE) ::_exit(0);  // the reader of a pipe has all it wanted
     if (n < 0) {
       const int error = errno;
-      if (!is_stream_) [[maybe_unused]] const int cut = ::ftruncate(fd_.get(), static_cast<off_t>(size_));
+      if (!is_stream_) [[maybe_unused]]
+        const int cut = ::ftruncate(fd_.get(), static_cast<off_t>(size_));
       return Failed(error, "write");
     }
     rest.remove_prefix(static_cast<size_t>(n));

@@ -20,15 +20,15 @@ namespace deepinfer::cli {
 class ResultFile {
  public:
   enum class Mode : uint8_t {
-    kResume,     // continue when OUT has content and belongs to `identity`, refuse when it belongs to something else
+    kResume,  // continue when OUT has content and belongs to `identity`, refuse when it belongs to something else
     kOverwrite,  // start again
   };
 
   /// Opens PATH ("-" = standard output; devices and pipes are streams without resume). `identity` describes what the results are
   /// made from; `input_path` must not be the same file. `resumable` false (input from a stream): content of OUT is refused.
   /// Errors: kInvalidArgument (OUT is IN, or holds something else), kIo, kResourceExhausted, kUnavailable (another run writes it).
-  static Result<ResultFile> Open(const std::string& path, const std::string& input_path, const json::Value& identity, bool resumable,
-                                 Mode mode);
+  static Result<ResultFile> Open(const std::string& path, const std::string& input_path,
+                                 const json::Value& identity, bool resumable, Mode mode);
 
   /// Bytes of whole lines that an earlier run left (after Open).
   uint64_t size() const { return size_; }

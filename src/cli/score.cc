@@ -25,7 +25,8 @@ double Perplexity(const ScoreResult& score, size_t num_ids) {
   return num_ids < 2 ? 1.0 : std::exp(score.nll / static_cast<double>(num_ids - 1));
 }
 
-json::Value ScoreToJson(const json::Value& id, const std::vector<int32_t>& ids, const ScoreResult& score, bool with_top) {
+json::Value ScoreToJson(const json::Value& id, const std::vector<int32_t>& ids, const ScoreResult& score,
+                        bool with_top) {
   json::Array id_list, logprobs, top;
   for (size_t i = 0; i < ids.size(); ++i) {
     id_list.emplace_back(int64_t{ids[i]});
@@ -33,7 +34,8 @@ json::Value ScoreToJson(const json::Value& id, const std::vector<int32_t>& ids, 
   }
   for (size_t i = 0; with_top && i < score.top.size(); ++i) {
     json::Array best;
-    for (const auto& [token, logprob] : score.top[i]) best.emplace_back(json::Array{json::Value(int64_t{token}), json::Value(logprob)});
+    for (const auto& [token, logprob] : score.top[i])
+      best.emplace_back(json::Array{json::Value(int64_t{token}), json::Value(logprob)});
     top.emplace_back(std::move(best));
   }
   json::Value out;
@@ -50,19 +52,24 @@ Status PrintForPeople(const Tokenizer& tokenizer, const std::vector<int32_t>& id
   std::string text = "      id    logprob  token\n";
   for (size_t i = 0; i < ids.size(); ++i) {
     const std::string logprob = i == 0 ? "-" : fmt::format("{:.4f}", score.logprobs[i]);
-    text += fmt::format("{:>8}  {:>9}  {}\n", ids[i], logprob, json::Serialize(DecodeText(tokenizer, {&ids[i], 1})));
-    for (const auto& [token, best] : i < score.top.size() ? score.top[i] : decltype(score.top)::value_type{}) {
-      text += fmt::format("{:>8}  {:>9.4f}    next: {}\n", token, best, json::Serialize(DecodeText(tokenizer, {&token, 1})));
+    text += fmt::format("{:>8}  {:>9}  {}\n", ids[i], logprob,
+                        json::Serialize(DecodeText(tokenizer, {&ids[i], 1})));
+    for (const auto& [token, best] :
+         i < score.top.size() ? score.top[i] : decltype(score.top)::value_type{}) {
+      text += fmt::format("{:>8}  {:>9.4f}    next: {}\n", token, best,
+                          json::Serialize(DecodeText(tokenizer, {&token, 1})));
     }
   }
-  text += fmt::format("{} tokens, nll {:.6g}, perplexity {:.6g}\n", ids.size(), score.nll, Perplexity(score, ids.size()));
+  text += fmt::format("{} tokens, nll {:.6g}, perplexity {:.6g}\n", ids.size(), score.nll,
+                      Perplexity(score, ids.size()));
   return WriteStdout(text);
 }
 
 /// Scores texts and lines with one loaded model.
 class Scorer {
  public:
-  Scorer(Engine& engine, const Arguments& args) : engine_(engine), top_(static_cast<int>(args.Integer("--top", 0))), json_(args.Has("--json")) {}
+  Scorer(Engine& engine, const Arguments& args)
+      : engine_(engine), top_(static_cast<int>(args.Integer("--top", 0))), json_(args.Has("--json")) {}
 
   Status ScoreOne(const json::Value& id, const std::vector<int32_t>& ids);
   /// Runs every line; false when one of them failed.
@@ -84,16 +91,20 @@ Status Scorer::ScoreOne(const json::Value& id, const std::vector<int32_t>& ids) 
 }
 
 Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line) const {
-  static const std::vector<std::string> kFields = {"id", "prompt", "prompt_ids", "messages", "special", "thinking", "effort"};
+  static const std::vector<std::string> kFields = {"id",      "prompt",   "prompt_ids", "messages",
+                                                   "special", "thinking", "effort"};
   for (const auto& [key, value] : line.AsObject()) {
     if (std::find(kFields.begin(), kFields.end(), key) != kFields.end()) continue;
     const std::string nearest = Nearest(key, kFields);
-    return InvalidArgument(fmt::format("unknown field \"{}\"{}", key.substr(0, 80),
-                                       nearest.empty() ? std::string() : fmt::format("; did you mean \"{}\"?", nearest)),
-                           key.substr(0, 80));
+    return InvalidArgument(
+        fmt::format("unknown field \"{}\"{}", key.substr(0, 80),
+                    nearest.empty() ? std::string() : fmt::format("; did you mean \"{}\"?", nearest)),
+        key.substr(0, 80));
   }
-  DEEPINFER_ASSIGN_OR_RETURN(BatchRequest request, ParseBatchRequest(line, {.base = {}, .has_n = false, .prompt = {},
-                                                                            .vocab_size = engine_.config().vocab_size}));
+  DEEPINFER_ASSIGN_OR_RETURN(
+      BatchRequest request,
+      ParseBatchRequest(
+          line, {.base = {}, .has_n = false, .prompt = {}, .vocab_size = engine_.config().vocab_size}));
   if (request.prompt_ids) return *std::move(request.prompt_ids);
   Prompt prompt;
   if (request.prompt) {
@@ -154,12 +165,16 @@ Result<ModelAndOperand> FindSource(const Arguments& args) {
   if (sources > 1) return InvalidArgument("--text and --ids exclude each other", "--ids");
   if (sources == 0) {
     ModelAndOperand split = SplitPositionals(args);
-    if (split.operand.empty()) return InvalidArgument("a file, --text or --ids is needed").WithHint("deepinfer score --text \"17 + 10 = 27\"");
+    if (split.operand.empty())
+      return InvalidArgument("a file, --text or --ids is needed")
+          .WithHint("deepinfer score --text \"17 + 10 = 27\"");
     return split;
   }
   if (args.Has("--jsonl")) return InvalidArgument("--jsonl needs a file", "--jsonl");
-  if (args.positionals().size() > 1) return InvalidArgument("--text and --ids take the place of the file", args.positionals().back());
-  return ModelAndOperand{.model = args.positionals().empty() ? std::string() : args.positionals().front(), .operand = {}};
+  if (args.positionals().size() > 1)
+    return InvalidArgument("--text and --ids take the place of the file", args.positionals().back());
+  return ModelAndOperand{.model = args.positionals().empty() ? std::string() : args.positionals().front(),
+                         .operand = {}};
 }
 
 Result<std::vector<int32_t>> SourceIds(const Engine& engine, const Arguments& args, const std::string& path) {
@@ -174,7 +189,8 @@ Result<std::vector<int32_t>> SourceIds(const Engine& engine, const Arguments& ar
 
 Result<int> RunScore(const Arguments& args) {
   if (args.Has("--prefill") && args.Text("--prefill") != "full") {
-    return InvalidArgument("score runs in mode full only: the shortened modes have no logits for most rows", "--prefill");
+    return InvalidArgument("score runs in mode full only: the shortened modes have no logits for most rows",
+                           "--prefill");
   }
   DEEPINFER_ASSIGN_OR_RETURN(const ModelAndOperand source, FindSource(args));
   DEEPINFER_ASSIGN_OR_RETURN(const std::string model_dir, FindModel(source.model));
@@ -196,22 +212,37 @@ Command ScoreCommand() {
   CommandSpec spec;
   spec.name = "score";
   spec.summary = "log-probabilities of a given text";
-  spec.positionals = {ModelPositional(), {.name = "FILE", .kind = ValueKind::kFile, .help = "the text as it is; - reads standard input"}};
+  spec.positionals = {
+      ModelPositional(),
+      {.name = "FILE", .kind = ValueKind::kFile, .help = "the text as it is; - reads standard input"}};
   spec.max_positionals = 2;
   spec.description =
-      "logprobs[i] is that of ids[i] given what is before it; top[i] belongs to the distribution after ids[i]. Natural logarithms of the "
+      "logprobs[i] is that of ids[i] given what is before it; top[i] belongs to the distribution after "
+      "ids[i]. Natural logarithms of the "
       "raw logits, always in mode full.";
   spec.example = "deepinfer score --special --text \"<think>17 + 10 = 27\" --json";
   spec.example_note = "Prints ids, logprobs, nll and perplexity.";
   spec.see_also = {"generate", "tokenize"};
   OptionGroup input{.title = "Input and result", .options = {}};
-  input.options.push_back({.name = "--text", .kind = ValueKind::kText, .value = "TEXT", .help = "text instead of a file"});
-  input.options.push_back({.name = "--ids", .kind = ValueKind::kText, .value = "0,17,…", .help = "token ids instead of a file"});
-  input.options.push_back({.name = "--jsonl", .kind = ValueKind::kFlag, .help = "the file holds lines of prompt, prompt_ids or messages, with an id"});
-  input.options.push_back({.name = "--special", .kind = ValueKind::kFlag, .help = "special tokens are recognised in the text"});
-  input.options.push_back({.name = "--top", .kind = ValueKind::kInteger, .value = "K", .help = "the K best next tokens at every position; default 0",
-                           .min = 0, .max = static_cast<double>(kMaxLogprobs)});
-  input.options.push_back({.name = "--prefill", .kind = ValueKind::kChoice, .value = "full", .help = "only full is accepted here",
+  input.options.push_back(
+      {.name = "--text", .kind = ValueKind::kText, .value = "TEXT", .help = "text instead of a file"});
+  input.options.push_back(
+      {.name = "--ids", .kind = ValueKind::kText, .value = "0,17,…", .help = "token ids instead of a file"});
+  input.options.push_back({.name = "--jsonl",
+                           .kind = ValueKind::kFlag,
+                           .help = "the file holds lines of prompt, prompt_ids or messages, with an id"});
+  input.options.push_back(
+      {.name = "--special", .kind = ValueKind::kFlag, .help = "special tokens are recognised in the text"});
+  input.options.push_back({.name = "--top",
+                           .kind = ValueKind::kInteger,
+                           .value = "K",
+                           .help = "the K best next tokens at every position; default 0",
+                           .min = 0,
+                           .max = static_cast<double>(kMaxLogprobs)});
+  input.options.push_back({.name = "--prefill",
+                           .kind = ValueKind::kChoice,
+                           .value = "full",
+                           .help = "only full is accepted here",
                            .choices = {"full", "exact_halo", "bounded_replay"}});
   spec.groups = {std::move(input), ModelOptions(/*with_prefill=*/false), OutputOptions()};
   return {.spec = std::move(spec), .run = RunScore};

@@ -12,7 +12,8 @@ namespace deepinfer::cli {
 
 std::string ChosenTarget(const Arguments& args) {
   if (args.Has("--cpu-target")) return args.Text("--cpu-target");
-  if (const char* variable = std::getenv("DEEPINFER_CPU_TARGET"); variable != nullptr && *variable != '\0') return variable;
+  if (const char* variable = std::getenv("DEEPINFER_CPU_TARGET"); variable != nullptr && *variable != '\0')
+    return variable;
   const std::vector<std::string> targets = KernelTargets();
   return targets.empty() ? std::string() : targets.front();
 }
@@ -21,15 +22,17 @@ Status RunSelfTestOption(const Arguments& args) {
   const std::string depth = args.Text("--self-test", "off");
   if (depth == "off") return OkStatus();
   const std::string target = ChosenTarget(args);
-  DEEPINFER_ASSIGN_OR_RETURN(const std::vector<SelfTestItem> items,
-                             RunSelfTest(target, depth == "full" ? SelfTestDepth::kFull : SelfTestDepth::kQuick,
-                                         static_cast<int>(args.Integer("--threads", 0))));
+  DEEPINFER_ASSIGN_OR_RETURN(
+      const std::vector<SelfTestItem> items,
+      RunSelfTest(target, depth == "full" ? SelfTestDepth::kFull : SelfTestDepth::kQuick,
+                  static_cast<int>(args.Integer("--threads", 0))));
   for (const SelfTestItem& item : items) {
     if (item.problem.empty()) continue;
     return Internal(fmt::format("self-test of {}: {}", item.operation, item.problem), target)
         .WithHint("deepinfer doctor, or --cpu-target reference");
   }
-  LogVerbose(fmt::format("self-test: {} operations of target {} agree with the reference", items.size(), target));
+  LogVerbose(
+      fmt::format("self-test: {} operations of target {} agree with the reference", items.size(), target));
   return OkStatus();
 }
 

@@ -16,7 +16,9 @@ constexpr size_t kMaxTextBytes = size_t{64} << 20;
 
 OptionGroup TokenizerOptions() {
   OptionGroup group{.title = "Tokenizer", .options = {}};
-  group.options.push_back({.name = "--tokenizer", .kind = ValueKind::kFolder, .value = "DIR",
+  group.options.push_back({.name = "--tokenizer",
+                           .kind = ValueKind::kFolder,
+                           .value = "DIR",
                            .help = "folder with tokenizer.json, or the file itself; default: the model's"});
   return group;
 }
@@ -46,7 +48,8 @@ json::Value TokensToJson(const Tokenizer& tokenizer, const std::vector<int32_t>&
     pieces.emplace_back(tokenizer.TokenString(id));
   }
   for (const auto& [begin, end] : tokenizer.TokenOffsets(ids)) {
-    offsets.emplace_back(json::Array{json::Value(static_cast<uint64_t>(begin)), json::Value(static_cast<uint64_t>(end))});
+    offsets.emplace_back(
+        json::Array{json::Value(static_cast<uint64_t>(begin)), json::Value(static_cast<uint64_t>(end))});
   }
   json::Value out;
   out.Set("ids", std::move(id_list));
@@ -56,7 +59,8 @@ json::Value TokensToJson(const Tokenizer& tokenizer, const std::vector<int32_t>&
 }
 
 Result<int> RunTokenize(const Arguments& args) {
-  if (args.positionals().empty()) return InvalidArgument("a text is needed").WithHint("deepinfer tokenize \"Hello\"");
+  if (args.positionals().empty())
+    return InvalidArgument("a text is needed").WithHint("deepinfer tokenize \"Hello\"");
   ModelAndOperand split = SplitPositionals(args);
   DEEPINFER_ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(args, split.model));
   if (split.operand == "-") {
@@ -74,7 +78,8 @@ Result<int> RunTokenize(const Arguments& args) {
 }
 
 Result<int> RunDetokenize(const Arguments& args) {
-  if (args.positionals().empty()) return InvalidArgument("ids are needed").WithHint("deepinfer detokenize 19,25,375");
+  if (args.positionals().empty())
+    return InvalidArgument("ids are needed").WithHint("deepinfer detokenize 19,25,375");
   ModelAndOperand split = SplitPositionals(args);
   DEEPINFER_ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(args, split.model));
   if (split.operand == "-") {
@@ -83,7 +88,8 @@ Result<int> RunDetokenize(const Arguments& args) {
   DEEPINFER_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ParseIds(split.operand, "ids"));
   for (const int32_t id : ids) {
     if (id < tokenizer->vocab_size()) continue;
-    return InvalidArgument(fmt::format("the tokenizer has ids 0 to {}, not {}", tokenizer->vocab_size() - 1, id), "ids");
+    return InvalidArgument(
+        fmt::format("the tokenizer has ids 0 to {}, not {}", tokenizer->vocab_size() - 1, id), "ids");
   }
   if (args.Has("--json")) {
     json::Value out;
@@ -103,14 +109,21 @@ Command TokenizeCommand() {
   CommandSpec spec;
   spec.name = "tokenize";
   spec.summary = "turns a text into token ids";
-  spec.positionals = {ModelPositional(), {.name = "TEXT", .kind = ValueKind::kText, .help = "the text; - reads it from standard input", .required = true}};
+  spec.positionals = {ModelPositional(),
+                      {.name = "TEXT",
+                       .kind = ValueKind::kText,
+                       .help = "the text; - reads it from standard input",
+                       .required = true}};
   spec.max_positionals = 2;
-  spec.description = "With --json: ids, pieces (the tokens as the vocabulary spells them) and offsets (byte ranges in the text).";
+  spec.description =
+      "With --json: ids, pieces (the tokens as the vocabulary spells them) and offsets (byte ranges in the "
+      "text).";
   spec.example = "deepinfer tokenize --special \"<think>17 + 10\"";
   spec.example_note = "Prints ids that detokenize and generate --ids read.";
   spec.see_also = {"detokenize", "generate"};
   OptionGroup group = TokenizerOptions();
-  group.options.push_back({.name = "--special", .kind = ValueKind::kFlag, .help = "special tokens are recognised in the text"});
+  group.options.push_back(
+      {.name = "--special", .kind = ValueKind::kFlag, .help = "special tokens are recognised in the text"});
   spec.groups = {std::move(group), OutputOptions()};
   return {.spec = std::move(spec), .run = RunTokenize};
 }
@@ -119,9 +132,14 @@ Command DetokenizeCommand() {
   CommandSpec spec;
   spec.name = "detokenize";
   spec.summary = "turns token ids into bytes";
-  spec.positionals = {ModelPositional(), {.name = "IDS", .kind = ValueKind::kText, .help = "ids as 0,17,4085; - reads them from standard input", .required = true}};
+  spec.positionals = {ModelPositional(),
+                      {.name = "IDS",
+                       .kind = ValueKind::kText,
+                       .help = "ids as 0,17,4085; - reads them from standard input",
+                       .required = true}};
   spec.max_positionals = 2;
-  spec.description = "Writes exactly the bytes of the tokens, without a line end, unless standard output is a terminal.";
+  spec.description =
+      "Writes exactly the bytes of the tokens, without a line end, unless standard output is a terminal.";
   spec.example = "deepinfer tokenize \"Hello\" | deepinfer detokenize -";
   spec.example_note = "Prints Hello.";
   spec.see_also = {"tokenize"};

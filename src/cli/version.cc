@@ -18,8 +18,8 @@ std::string BestTarget() {
 std::string_view VersionNumber() { return kBuildVersion; }
 
 std::string VersionText() {
-  return fmt::format("deepinfer {} (commit {}, {}, {}; kernel target {}; CUDA not built in)", kBuildVersion, kBuildCommit,
-                     kBuildType, kBuildCompiler, BestTarget());
+  return fmt::format("deepinfer {} (commit {}, {}, {}; kernel target {}; CUDA not built in)", kBuildVersion,
+                     kBuildCommit, kBuildType, kBuildCompiler, BestTarget());
 }
 
 json::Value VersionObject() {

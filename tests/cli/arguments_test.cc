@@ -11,22 +11,34 @@ CommandSpec Spec() {
   CommandSpec spec;
   spec.name = "test";
   spec.max_positionals = 1;
-  spec.groups = {{.title = "All",
-                  .options = {{.name = "--number", .short_name = "-n", .kind = ValueKind::kInteger, .value = "N", .min = 1, .max = 9},
-                              {.name = "--real", .kind = ValueKind::kReal, .value = "X", .min = 0, .max = 1, .min_excluded = true},
-                              {.name = "--seed", .kind = ValueKind::kUnsigned, .value = "N"},
-                              {.name = "--text", .kind = ValueKind::kText, .value = "TEXT", .repeated = true},
-                              {.name = "--choice", .kind = ValueKind::kChoice, .value = "A", .choices = {"on", "off"}},
-                              {.name = "--maybe", .kind = ValueKind::kText, .value = "GLOB", .optional_value = true},
-                              {.name = "--flag"}}}};
+  spec.groups = {
+      {.title = "All",
+       .options = {{.name = "--number",
+                    .short_name = "-n",
+                    .kind = ValueKind::kInteger,
+                    .value = "N",
+                    .min = 1,
+                    .max = 9},
+                   {.name = "--real",
+                    .kind = ValueKind::kReal,
+                    .value = "X",
+                    .min = 0,
+                    .max = 1,
+                    .min_excluded = true},
+                   {.name = "--seed", .kind = ValueKind::kUnsigned, .value = "N"},
+                   {.name = "--text", .kind = ValueKind::kText, .value = "TEXT", .repeated = true},
+                   {.name = "--choice", .kind = ValueKind::kChoice, .value = "A", .choices = {"on", "off"}},
+                   {.name = "--maybe", .kind = ValueKind::kText, .value = "GLOB", .optional_value = true},
+                   {.name = "--flag"}}}};
   return spec;
 }
 
 Result<Arguments> Parse(const std::vector<std::string>& args) { return ParseArguments(Spec(), args); }
 
 TEST(Arguments, ReadsEveryKind) {
-  const Result<Arguments> args = Parse({"--number=3", "--real", "0.5", "--seed", "18446744073709551615", "--text", "-a", "--text", "[b,c]",
-                                        "--choice", "off", "--maybe", "operand", "--flag"});
+  const Result<Arguments> args =
+      Parse({"--number=3", "--real", "0.5", "--seed", "18446744073709551615", "--text", "-a", "--text",
+             "[b,c]", "--choice", "off", "--maybe", "operand", "--flag"});
   ASSERT_TRUE(args.ok()) << args.status().ToString();
   EXPECT_EQ(args->Integer("--number", 0), 3);
   EXPECT_EQ(args->Real("--real", 0), 0.5);
@@ -76,7 +88,8 @@ TEST(Arguments, RefusesWithTheOptionAndItsRange) {
 TEST(Arguments, Ids) {
   EXPECT_EQ(*ParseIds("0,17, 4085\n", "ids"), (std::vector<int32_t>{0, 17, 4085}));
   EXPECT_TRUE(ParseIds("", "ids")->empty());
-  for (const char* bad : {"x", "1,-2", "2147483648", "1.5", "0x10"}) EXPECT_FALSE(ParseIds(bad, "ids").ok()) << bad;
+  for (const char* bad : {"x", "1,-2", "2147483648", "1.5", "0x10"})
+    EXPECT_FALSE(ParseIds(bad, "ids").ok()) << bad;
 }
 
 TEST(LineSeeds, DependOnInputAndLineAndFitEveryJsonReader) {

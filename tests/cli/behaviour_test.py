@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -233,8 +234,7 @@ class Documents(unittest.TestCase):
         scripts = {shell: PROGRAM.run("completion", shell).stdout.decode() for shell in ("bash", "zsh", "fish")}
         for command in ("generate", "chat", "batch", "score", "tokenize", "plan", "inspect", "doctor"):
             text = PROGRAM.run(command, "--help").stdout.decode()
-            options = {word.strip(",[=") for word in text.split() if word.startswith("--") and word.strip("-,") != ""}
-            listed = {o.split("[")[0].rstrip(";:).") for o in options}
+            listed = set(re.findall(r"--[a-z][a-z-]*", text))
             for option in listed - {"--help"}:
                 self.assertIn(option, page)
                 for shell in ("bash", "zsh"):
