@@ -25,18 +25,18 @@ enum class Type : uint8_t { kNull, kBool, kInt, kUint, kDouble, kString, kArray,
 class Value {
  public:
   Value() = default;
-  Value(std::nullptr_t) {}                                      // NOLINT: implicit by design, as all below
-  Value(bool v) : data_(v) {}                                   // NOLINT
-  Value(int v) : data_(static_cast<int64_t>(v)) {}              // NOLINT
-  Value(int64_t v) : data_(v) {}                                // NOLINT
-  Value(uint64_t v);                                            // NOLINT
-  Value(double v) : data_(v) {}                                 // NOLINT
-  Value(float v) : data_(FloatBits{v}) {}                       // NOLINT: written with the shortest float digits
-  Value(const char* v) : data_(std::string(v)) {}               // NOLINT
-  Value(std::string_view v) : data_(std::string(v)) {}          // NOLINT
-  Value(std::string v) : data_(std::move(v)) {}                 // NOLINT
-  Value(Array v) : data_(std::move(v)) {}                       // NOLINT
-  Value(Object v) : data_(std::move(v)) {}                      // NOLINT
+  Value(std::nullptr_t) {}                              // NOLINT: implicit by design, as all below
+  Value(bool v) : data_(v) {}                           // NOLINT
+  Value(int v) : data_(static_cast<int64_t>(v)) {}      // NOLINT
+  Value(int64_t v) : data_(v) {}                        // NOLINT
+  Value(uint64_t v);                                    // NOLINT
+  Value(double v) : data_(v) {}                         // NOLINT
+  Value(float v) : data_(FloatBits{v}) {}               // NOLINT: written with the shortest float digits
+  Value(const char* v) : data_(std::string(v)) {}       // NOLINT
+  Value(std::string_view v) : data_(std::string(v)) {}  // NOLINT
+  Value(std::string v) : data_(std::move(v)) {}         // NOLINT
+  Value(Array v) : data_(std::move(v)) {}               // NOLINT
+  Value(Object v) : data_(std::move(v)) {}              // NOLINT
 
   Type type() const;
   bool is_null() const { return type() == Type::kNull; }
@@ -68,7 +68,9 @@ class Value {
   Value& Append(Value value);
 
  private:
-  struct FloatBits { float v; };
+  struct FloatBits {
+    float v;
+  };
   friend std::string Serialize(const Value& value, int indent);
   friend void SerializeTo(const Value& value, int indent, int depth, std::string* out);
   std::variant<std::monostate, bool, int64_t, uint64_t, double, FloatBits, std::string, Array, Object> data_;

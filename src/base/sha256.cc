@@ -1,9 +1,9 @@
 #include "base/sha256.h"
 
-#include <openssl/evp.h>
-
 #include <new>
 #include <utility>
+
+#include <openssl/evp.h>
 
 namespace deepinfer {
 namespace {

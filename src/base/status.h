@@ -61,21 +61,35 @@ class [[nodiscard]] Status {
 };
 
 inline Status OkStatus() { return {}; }
-inline Status InvalidArgument(std::string m, std::string where = {}) { return {StatusCode::kInvalidArgument, std::move(m), std::move(where)}; }
-inline Status NotFound(std::string m, std::string where = {}) { return {StatusCode::kNotFound, std::move(m), std::move(where)}; }
-inline Status IoError(std::string m, std::string where = {}) { return {StatusCode::kIo, std::move(m), std::move(where)}; }
-inline Status ResourceExhausted(std::string m, std::string where = {}) { return {StatusCode::kResourceExhausted, std::move(m), std::move(where)}; }
-inline Status Unavailable(std::string m, std::string where = {}) { return {StatusCode::kUnavailable, std::move(m), std::move(where)}; }
-inline Status DataLoss(std::string m, std::string where = {}) { return {StatusCode::kDataLoss, std::move(m), std::move(where)}; }
+inline Status InvalidArgument(std::string m, std::string where = {}) {
+  return {StatusCode::kInvalidArgument, std::move(m), std::move(where)};
+}
+inline Status NotFound(std::string m, std::string where = {}) {
+  return {StatusCode::kNotFound, std::move(m), std::move(where)};
+}
+inline Status IoError(std::string m, std::string where = {}) {
+  return {StatusCode::kIo, std::move(m), std::move(where)};
+}
+inline Status ResourceExhausted(std::string m, std::string where = {}) {
+  return {StatusCode::kResourceExhausted, std::move(m), std::move(where)};
+}
+inline Status Unavailable(std::string m, std::string where = {}) {
+  return {StatusCode::kUnavailable, std::move(m), std::move(where)};
+}
+inline Status DataLoss(std::string m, std::string where = {}) {
+  return {StatusCode::kDataLoss, std::move(m), std::move(where)};
+}
 inline Status Cancelled(std::string m = "interrupted") { return {StatusCode::kCancelled, std::move(m)}; }
-inline Status Internal(std::string m, std::string where = {}) { return {StatusCode::kInternal, std::move(m), std::move(where)}; }
+inline Status Internal(std::string m, std::string where = {}) {
+  return {StatusCode::kInternal, std::move(m), std::move(where)};
+}
 
 /// A value, or the Status that says why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}            // NOLINT: implicit by design
-  Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {}     // NOLINT: implicit by design
+  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}         // NOLINT: implicit by design
+  Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {}  // NOLINT: implicit by design
 
   bool ok() const { return state_.index() == 1; }
   /// OkStatus when there is a value.
@@ -100,16 +114,16 @@ class [[nodiscard]] Result {
 #define DEEPINFER_CONCAT(a, b) DEEPINFER_CONCAT_INNER(a, b)
 
 /// Returns the Status of `expr` from the enclosing function when it is not ok.
-#define DEEPINFER_RETURN_IF_ERROR(expr)                        \
-  do {                                                         \
-    ::deepinfer::Status deepinfer_status = (expr);             \
-    if (!deepinfer_status.ok()) return deepinfer_status;       \
+#define DEEPINFER_RETURN_IF_ERROR(expr)                  \
+  do {                                                   \
+    ::deepinfer::Status deepinfer_status = (expr);       \
+    if (!deepinfer_status.ok()) return deepinfer_status; \
   } while (false)
 
 /// `DEEPINFER_ASSIGN_OR_RETURN(auto x, Compute());`
 #define DEEPINFER_ASSIGN_OR_RETURN(lhs, expr) \
   DEEPINFER_ASSIGN_OR_RETURN_IMPL(DEEPINFER_CONCAT(deepinfer_result_, __LINE__), lhs, expr)
-#define DEEPINFER_ASSIGN_OR_RETURN_IMPL(result, lhs, expr)     \
-  auto result = (expr);                                        \
-  if (!result.ok()) return std::move(result).status();         \
+#define DEEPINFER_ASSIGN_OR_RETURN_IMPL(result, lhs, expr) \
+  auto result = (expr);                                    \
+  if (!result.ok()) return std::move(result).status();     \
   lhs = std::move(result).value()

@@ -20,7 +20,8 @@ class ThreadPool {
 
   /// Runs body(begin, end, thread) over disjoint pieces that cover [0, count); returns when all are done. Pieces hold at least
   /// `grain` elements (but the last). Not reentrant: `body` must not call ParallelFor of the same pool. `body` must not throw.
-  void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end, int thread)>& body);
+  void ParallelFor(int64_t count, int64_t grain,
+                   const std::function<void(int64_t begin, int64_t end, int thread)>& body);
 
  private:
   struct State;

@@ -36,18 +36,18 @@ struct OpContext {
 
 /// Largest shapes that an Ops object will be called with; sizes the workspace.
 struct WorkspaceLimits {
-  int64_t max_rows = 0;            // T of any call
-  int64_t hidden_size = 0;         // D
-  int64_t hc_mult = 0;             // n
-  int64_t max_in_features = 0;     // widest K of any linear (groups included)
-  int64_t max_out_features = 0;    // widest N of any linear
+  int64_t max_rows = 0;          // T of any call
+  int64_t hidden_size = 0;       // D
+  int64_t hc_mult = 0;           // n
+  int64_t max_in_features = 0;   // widest K of any linear (groups included)
+  int64_t max_out_features = 0;  // widest N of any linear
   int64_t moe_intermediate_size = 0;
-  int64_t num_experts = 0;         // E
-  int64_t experts_per_token = 0;   // k
+  int64_t num_experts = 0;        // E
+  int64_t experts_per_token = 0;  // k
   int64_t num_heads = 0, head_dim = 0;
-  int64_t max_list = 0;            // longest key list: window + index_topk
+  int64_t max_list = 0;  // longest key list: window + index_topk
   int64_t index_heads = 0, index_head_dim = 0;
-  int64_t max_entries = 0;         // most score columns of any row
+  int64_t max_entries = 0;  // most score columns of any row
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -55,10 +55,10 @@ struct WorkspaceLimits {
 // ---------------------------------------------------------------------------------------------------------------------
 
 enum class WeightFormat : uint8_t {
-  kBf16,      // data Bf16 [N, K]
-  kFp32,      // data float [N, K]
-  kFp8Tile32, // data E4M3 [N, K], scales E8M0 [ceil(N/32), ceil(K/32)]       (spec: checkpoint.md §5.2)
-  kFp4Row32,  // data packed E2M1 [N, K/2], scales E8M0 [N, K/32]             (spec: checkpoint.md §5.3)
+  kBf16,       // data Bf16 [N, K]
+  kFp32,       // data float [N, K]
+  kFp8Tile32,  // data E4M3 [N, K], scales E8M0 [ceil(N/32), ceil(K/32)]       (spec: checkpoint.md §5.2)
+  kFp4Row32,   // data packed E2M1 [N, K/2], scales E8M0 [N, K/32]             (spec: checkpoint.md §5.3)
 };
 
 /// A weight matrix [N = out_features, K = in_features], row-major, as stored; never expanded in memory.
@@ -227,17 +227,17 @@ struct QuantizeWindowParams {
 /// Copies the staged row of each given position into its ring slot. Rows of one sequence have distinct slots.
 struct CommitWindowParams {
   int64_t rows = 0, dim = 0;
-  const int32_t* seq = nullptr;                  // [T]
-  const int32_t* positions = nullptr;            // [T], each >= chunk_begin of its sequence
+  const int32_t* seq = nullptr;        // [T]
+  const int32_t* positions = nullptr;  // [T], each >= chunk_begin of its sequence
   std::span<const WindowView> sequences;
 };
 
 /// Quantises x and writes each row as entry `entries[t]` of sequence `seq[t]`.  spec: model.md §8.4
 struct WriteEntriesParams {
   int64_t rows = 0;
-  const Bf16* x = nullptr;             // [T, dim]
-  const int32_t* seq = nullptr;        // [T]
-  const int32_t* entries = nullptr;    // [T]
+  const Bf16* x = nullptr;           // [T, dim]
+  const int32_t* seq = nullptr;      // [T]
+  const int32_t* entries = nullptr;  // [T]
   EntryLayout layout;
   std::span<const BlockTable> sequences;
 };
@@ -291,15 +291,15 @@ struct ScaleParams {
 /// candidates[t][c / B] * B + c % B, -inf where the list has -1.  spec: model.md §8.6
 struct IndexerScoresParams {
   int64_t rows = 0, heads = 0, dim = 0;
-  int64_t columns = 0;     // score columns of every row; with candidates: max_candidates * candidate_block
-  int64_t row_stride = 0;  // floats between rows of scores, >= columns
-  const Bf16* q = nullptr;               // [T, h, di], on the FP4 grid
-  const Bf16* w = nullptr;               // [T, h]
-  const int32_t* seq = nullptr;          // [T]
-  const int32_t* visible = nullptr;      // [T] n_vis
-  EntryLayout layout;                    // kFp4Index
+  int64_t columns = 0;      // score columns of every row; with candidates: max_candidates * candidate_block
+  int64_t row_stride = 0;   // floats between rows of scores, >= columns
+  const Bf16* q = nullptr;  // [T, h, di], on the FP4 grid
+  const Bf16* w = nullptr;  // [T, h]
+  const int32_t* seq = nullptr;      // [T]
+  const int32_t* visible = nullptr;  // [T] n_vis
+  EntryLayout layout;                // kFp4Index
   std::span<const BlockTable> sequences;
-  const int32_t* candidates = nullptr;   // [T, max_candidates] block ids ascending, -1 padded; or null
+  const int32_t* candidates = nullptr;  // [T, max_candidates] block ids ascending, -1 padded; or null
   int64_t max_candidates = 0, candidate_block = 0;
   ScoreRounding rounding = ScoreRounding::kReference;
   float* scores = nullptr;  // out [T, row_stride]
@@ -342,9 +342,9 @@ struct AttentionSequence {
 /// empty list gives 0.
 struct SparseAttentionParams {
   int64_t rows = 0, heads = 0, dim = 0;
-  int64_t window = 0;                // W
-  int64_t k = 0;                     // width of topk; 0 = window only
-  const Bf16* q = nullptr;           // [T, H, d], rotated
+  int64_t window = 0;                  // W
+  int64_t k = 0;                       // width of topk; 0 = window only
+  const Bf16* q = nullptr;             // [T, H, d], rotated
   const int32_t* positions = nullptr;  // [T]
   const int32_t* seq = nullptr;        // [T]
   const int32_t* topk = nullptr;       // [T, k], -1 padded

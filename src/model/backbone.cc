@@ -29,21 +29,24 @@ namespace {
 Status CheckTokenMap(const ModelConfig& config, std::span<const int32_t> map) {
   if (!config.has_engram()) return OkStatus();
   if (static_cast<int64_t>(map.size()) != config.vocab_size) {
-    return DataLoss("the Engram token map has " + std::to_string(map.size()) + " entries for a vocabulary of " +
-                    std::to_string(config.vocab_size), "engram_token_map");
+    return DataLoss("the Engram token map has " + std::to_string(map.size()) +
+                        " entries for a vocabulary of " + std::to_string(config.vocab_size),
+                    "engram_token_map");
   }
   const auto [low, high] = std::minmax_element(map.begin(), map.end());
   if (*low < 0 || *high + 1 != config.engram_compressed_vocab_size) {
     return DataLoss("the Engram token map has " + std::to_string(*high + 1) + " classes, the config says " +
-                    std::to_string(config.engram_compressed_vocab_size), "engram_token_map");
+                        std::to_string(config.engram_compressed_vocab_size),
+                    "engram_token_map");
   }
   return OkStatus();
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Backbone>> Backbone::Create(std::shared_ptr<Checkpoint> checkpoint, std::shared_ptr<const kernels::Ops> ops,
-                                                   ThreadPool* pool, std::vector<int32_t> token_map,
+Result<std::unique_ptr<Backbone>> Backbone::Create(std::shared_ptr<Checkpoint> checkpoint,
+                                                   std::shared_ptr<const kernels::Ops> ops, ThreadPool* pool,
+                                                   std::vector<int32_t> token_map,
                                                    const BackboneOptions& options, const Progress& progress) {
   auto impl = std::make_unique<Impl>();
   BackboneParts& parts = impl->parts;
@@ -67,7 +70,9 @@ Result<std::unique_ptr<Backbone>> Backbone::Create(std::shared_ptr<Checkpoint> c
   return std::unique_ptr<Backbone>(new Backbone(std::move(impl)));
 }
 
-Result<std::unique_ptr<Sequence>> Backbone::NewSequence() const { return Sequence::Create(impl_->parts.layout); }
+Result<std::unique_ptr<Sequence>> Backbone::NewSequence() const {
+  return Sequence::Create(impl_->parts.layout);
+}
 
 namespace {
 
@@ -76,20 +81,26 @@ Status CheckChunk(const ModelConfig& config, const Chunk& chunk) {
   if (chunk.ids.empty()) return InvalidArgument("a chunk without rows", "ids");
   const int64_t end = chunk.sequence->length() + static_cast<int64_t>(chunk.ids.size());
   if (end > config.max_position_embeddings) {
-    return InvalidArgument("the sequence would have " + std::to_string(end) + " tokens; the model's context is " +
-                               std::to_string(config.max_position_embeddings), "ids");
+    return InvalidArgument("the sequence would have " + std::to_string(end) +
+                               " tokens; the model's context is " +
+                               std::to_string(config.max_position_embeddings),
+                           "ids");
   }
   for (int32_t id : chunk.ids) {
     if (id < 0 || id >= config.vocab_size) {
-      return InvalidArgument("token id " + std::to_string(id) + " is not in [0, " + std::to_string(config.vocab_size) + ")", "ids");
+      return InvalidArgument(
+          "token id " + std::to_string(id) + " is not in [0, " + std::to_string(config.vocab_size) + ")",
+          "ids");
     }
   }
   if (chunk.prompt_length != 0 && chunk.prompt_length < end) {
     return InvalidArgument("the prompt is shorter than the rows given", "prompt_length");
   }
-  if (chunk.mode == PrefillMode::kBoundedReplay && chunk.keep_tokens != 0 && chunk.keep_tokens < config.sliding_window) {
-    return InvalidArgument("bounded replay must keep at least the window of " + std::to_string(config.sliding_window) + " rows",
-                           "keep_tokens");
+  if (chunk.mode == PrefillMode::kBoundedReplay && chunk.keep_tokens != 0 &&
+      chunk.keep_tokens < config.sliding_window) {
+    return InvalidArgument(
+        "bounded replay must keep at least the window of " + std::to_string(config.sliding_window) + " rows",
+        "keep_tokens");
   }
   if (!chunk.is_image.empty() &&
       (chunk.is_image.size() != chunk.ids.size() ||
@@ -101,7 +112,8 @@ Status CheckChunk(const ModelConfig& config, const Chunk& chunk) {
 
 }  // namespace
 
-Status Backbone::Forward(std::span<const Chunk> chunks, std::span<ChunkOutput> outputs, bool taps, Observer* observer) {
+Status Backbone::Forward(std::span<const Chunk> chunks, std::span<ChunkOutput> outputs, bool taps,
+                         Observer* observer) {
   BackboneParts& parts = impl_->parts;
   if (outputs.size() != chunks.size()) return InvalidArgument("one output a chunk", "outputs");
   int64_t rows = 0;
@@ -109,14 +121,17 @@ Status Backbone::Forward(std::span<const Chunk> chunks, std::span<ChunkOutput> o
     DEEPINFER_RETURN_IF_ERROR(CheckChunk(parts.config, chunk));
     rows += static_cast<int64_t>(chunk.ids.size());
     for (const Chunk& other : chunks) {
-      if (&other != &chunk && other.sequence == chunk.sequence) return InvalidArgument("two chunks of one sequence", "sequence");
+      if (&other != &chunk && other.sequence == chunk.sequence)
+        return InvalidArgument("two chunks of one sequence", "sequence");
     }
   }
   if (rows > parts.max_rows) {
-    return InvalidArgument("a pass of " + std::to_string(rows) + " rows; at most " + std::to_string(parts.max_rows), "ids");
+    return InvalidArgument(
+        "a pass of " + std::to_string(rows) + " rows; at most " + std::to_string(parts.max_rows), "ids");
   }
   for (const Chunk& chunk : chunks) {
-    DEEPINFER_RETURN_IF_ERROR(chunk.sequence->PrepareWrite(chunk.sequence->length() + static_cast<int64_t>(chunk.ids.size())));
+    DEEPINFER_RETURN_IF_ERROR(
+        chunk.sequence->PrepareWrite(chunk.sequence->length() + static_cast<int64_t>(chunk.ids.size())));
   }
   for (ChunkOutput& output : outputs) {
     output.rows = 0;

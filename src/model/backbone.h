@@ -23,7 +23,7 @@ enum class LogitsWanted : uint8_t { kNone, kLast, kAll };
 /// Consecutive rows of one sequence in a forward pass. A pass takes any number of chunks, each of another sequence.
 struct Chunk {
   Sequence* sequence = nullptr;
-  std::span<const int32_t> ids;  // rows at positions sequence->length() ...
+  std::span<const int32_t> ids;               // rows at positions sequence->length() ...
   LogitsWanted logits = LogitsWanted::kLast;  // kAll: every row that runs through the last layer
 
   /// Prefill mode of these rows; decode steps use kFull. A prompt fed in several chunks gives its whole length in each.
@@ -38,9 +38,10 @@ struct Chunk {
 
 /// Results of the chunk of the same index.
 struct ChunkOutput {
-  int64_t rows = 0;             // rows of logits: the last `rows` rows of the chunk
-  std::vector<float> logits;    // [rows, V]
-  std::vector<std::vector<Bf16>> taps;  // per tap [rows_of_tap, D], rows that reached that layer; only when asked for
+  int64_t rows = 0;           // rows of logits: the last `rows` rows of the chunk
+  std::vector<float> logits;  // [rows, V]
+  std::vector<std::vector<Bf16>>
+      taps;  // per tap [rows_of_tap, D], rows that reached that layer; only when asked for
 };
 
 /// Test hook: sees every named tensor ("layers.3.attn.q", …; names as in the golden manifests) right after it was made and may
@@ -55,7 +56,8 @@ class Observer {
 };
 
 struct BackboneOptions {
-  int64_t max_rows = 512;  // rows of one pass (all chunks together); longer prompts are fed in chunks by the caller
+  int64_t max_rows =
+      512;  // rows of one pass (all chunks together); longer prompts are fed in chunks by the caller
   kernels::ScoreRounding score_rounding = kernels::ScoreRounding::kReference;
 };
 
@@ -66,8 +68,7 @@ class Backbone {
   /// Loads the weights. `token_map` maps raw to compressed ids (tokenizer module); empty when the config has no Engram.
   /// `pool` and `ops` outlive the object. Errors: kDataLoss (unsound checkpoint), kResourceExhausted.
   static Result<std::unique_ptr<Backbone>> Create(std::shared_ptr<Checkpoint> checkpoint,
-                                                  std::shared_ptr<const kernels::Ops> ops,
-                                                  ThreadPool* pool,
+                                                  std::shared_ptr<const kernels::Ops> ops, ThreadPool* pool,
                                                   std::vector<int32_t> token_map,
                                                   const BackboneOptions& options = {},
                                                   const Progress& progress = nullptr);
@@ -82,7 +83,8 @@ class Backbone {
 
   /// Runs all chunks in one pass; outputs[i] belongs to chunks[i]. On an error no sequence has changed its length. Not thread-safe.
   /// Errors: kInvalidArgument (id out of range, too many rows, context limit), kResourceExhausted, kDataLoss (a file was cut).
-  Status Forward(std::span<const Chunk> chunks, std::span<ChunkOutput> outputs, bool taps = false, Observer* observer = nullptr);
+  Status Forward(std::span<const Chunk> chunks, std::span<ChunkOutput> outputs, bool taps = false,
+                 Observer* observer = nullptr);
 
   /// Work executed since the last reset.
   const OperationCounts& counts() const;

@@ -2,8 +2,8 @@
 
 namespace deepinfer::model {
 
-void EngramRows(const EngramLayerConstants& layer, int num_heads, int max_ngram_size, std::span<const int32_t> compressed,
-                int64_t position, int32_t pad, int64_t* out) {
+void EngramRows(const EngramLayerConstants& layer, int num_heads, int max_ngram_size,
+                std::span<const int32_t> compressed, int64_t position, int32_t pad, int64_t* out) {
   bool blocked = false;
   int64_t hash = 0;
   for (int distance = 0; distance < max_ngram_size; ++distance) {

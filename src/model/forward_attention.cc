@@ -40,20 +40,34 @@ void ForwardPass::ProduceEntries(int layer) {
   }
   if (groups == 0) return;
   Observe(layer, "attn.compressor.latent", b_.latent.data(), {groups, config_.head_dim});
-  ops_.RopeTables(ctx_, {.rows = groups, .num_freqs = config_.qk_rope_head_dim / 2, .positions = b_.entry_position.data(),
-                         .freqs = parts_.freqs[1].data(), .cos = b_.entry_cos.data(), .sin = b_.entry_sin.data()});
+  ops_.RopeTables(ctx_, {.rows = groups,
+                         .num_freqs = config_.qk_rope_head_dim / 2,
+                         .positions = b_.entry_position.data(),
+                         .freqs = parts_.freqs[1].data(),
+                         .cos = b_.entry_cos.data(),
+                         .sin = b_.entry_sin.data()});
 
   // Index keys come from the latent before it is rotated.
   Linear(b_.latent.data(), indexer.wk, b_.index_keys.data(), groups);
   RmsNorm(b_.index_keys.data(), indexer.k_norm, config_.index_head_dim, b_.index_keys.data(), groups);
-  Rope(b_.index_keys.data(), 1, config_.index_head_dim, b_.entry_cos.data(), b_.entry_sin.data(), groups, false);
-  ops_.WriteEntries(ctx_, {.rows = groups, .x = b_.index_keys.data(), .seq = b_.entry_seq.data(), .entries = b_.entry_index.data(),
-                           .layout = source.index, .sequences = blocks_});
+  Rope(b_.index_keys.data(), 1, config_.index_head_dim, b_.entry_cos.data(), b_.entry_sin.data(), groups,
+       false);
+  ops_.WriteEntries(ctx_, {.rows = groups,
+                           .x = b_.index_keys.data(),
+                           .seq = b_.entry_seq.data(),
+                           .entries = b_.entry_index.data(),
+                           .layout = source.index,
+                           .sequences = blocks_});
 
-  std::memcpy(b_.entry_rows.data(), b_.latent.data(), static_cast<size_t>(groups * config_.head_dim) * sizeof(Bf16));
+  std::memcpy(b_.entry_rows.data(), b_.latent.data(),
+              static_cast<size_t>(groups * config_.head_dim) * sizeof(Bf16));
   Rope(b_.entry_rows.data(), 1, config_.head_dim, b_.entry_cos.data(), b_.entry_sin.data(), groups, false);
-  ops_.WriteEntries(ctx_, {.rows = groups, .x = b_.entry_rows.data(), .seq = b_.entry_seq.data(), .entries = b_.entry_index.data(),
-                           .layout = source.main, .sequences = blocks_});
+  ops_.WriteEntries(ctx_, {.rows = groups,
+                           .x = b_.entry_rows.data(),
+                           .seq = b_.entry_seq.data(),
+                           .entries = b_.entry_index.data(),
+                           .layout = source.main,
+                           .sequences = blocks_});
   if (observer_ != nullptr) ObserveEntries(layer, groups);
 }
 
@@ -70,7 +84,8 @@ void ForwardPass::MakeLatents(int layer, int64_t groups) {
     const int64_t from = row_of(to);
     int64_t count = 1;
     while (to + count < groups && row_of(to + count) == from + count) ++count;
-    Linear(b_.x.data() + from * config_.hidden_size, weights.wkv, b_.latent.data() + to * config_.head_dim, count);
+    Linear(b_.x.data() + from * config_.hidden_size, weights.wkv, b_.latent.data() + to * config_.head_dim,
+           count);
     to += count;
   }
   RmsNorm(b_.latent.data(), weights.norm, config_.head_dim, b_.latent.data(), groups);
@@ -89,8 +104,13 @@ void ForwardPass::PoolLatents(int layer, int64_t groups) {
     tails_[c].chunk_content = b_.content.data() + active_[c].begin * d;
     tails_[c].chunk_gate = b_.gate.data() + active_[c].begin * d;
   }
-  ops_.CompressorPool(ctx_, {.groups = groups, .dim = d, .ratio = parts_.plan.layers()[layer].ratio, .seq = b_.entry_seq.data(),
-                             .entries = b_.entry_index.data(), .sequences = tails_, .latent = b_.latent.data()});
+  ops_.CompressorPool(ctx_, {.groups = groups,
+                             .dim = d,
+                             .ratio = parts_.plan.layers()[layer].ratio,
+                             .seq = b_.entry_seq.data(),
+                             .entries = b_.entry_index.data(),
+                             .sequences = tails_,
+                             .latent = b_.latent.data()});
   RmsNorm(b_.latent.data(), weights.norm, d, b_.latent.data(), groups);
   CommitTails();
 }
@@ -106,7 +126,10 @@ void ForwardPass::CommitTails() {
       b_.visible[count] = p;
     }
   }
-  ops_.CommitTail(ctx_, {.rows = count, .dim = config_.head_dim, .seq = b_.given_row.data(), .positions = b_.visible.data(),
+  ops_.CommitTail(ctx_, {.rows = count,
+                         .dim = config_.head_dim,
+                         .seq = b_.given_row.data(),
+                         .positions = b_.visible.data(),
                          .sequences = tails_});
 }
 
@@ -159,7 +182,8 @@ void ForwardPass::ProduceWindow(int layer) {
   }
   if (observer_ != nullptr && staged > 0) {
     for (int64_t t = 0; t < staged; ++t) {
-      DequantizeFp8(b_.window_codes.data() + t * d, b_.window_scales.data() + t * d / kQuantGroup, d, b_.kv.data() + t * d);
+      DequantizeFp8(b_.window_codes.data() + t * d, b_.window_scales.data() + t * d / kQuantGroup, d,
+                    b_.kv.data() + t * d);
     }
     Observe(layer, "attn.window_kv", b_.kv.data(), {staged, d});
   }
@@ -173,7 +197,10 @@ void ForwardPass::WindowRows(int layer, int64_t from, int64_t to, int64_t count)
   Linear(b_.x_grid.data() + from * config_.hidden_size, w.wkv, kv, count);
   RmsNorm(kv, w.kv_norm, d, kv, count);
   Rope(kv, 1, d, b_.cos[kind].data() + from * freqs, b_.sin[kind].data() + from * freqs, count, false);
-  ops_.QuantizeWindow(ctx_, {.rows = count, .dim = d, .x = kv, .codes = b_.window_codes.data() + to * d,
+  ops_.QuantizeWindow(ctx_, {.rows = count,
+                             .dim = d,
+                             .x = kv,
+                             .codes = b_.window_codes.data() + to * d,
                              .scales = b_.window_scales.data() + to * d / kQuantGroup});
 }
 
@@ -190,7 +217,10 @@ void ForwardPass::CommitWindow(int layer) {
     sequence.window_first_[static_cast<size_t>(layer)] = std::max(windows_[c].first, end - capacity);
     sequence.window_end_[static_cast<size_t>(layer)] = end;
   }
-  ops_.CommitWindow(ctx_, {.rows = count, .dim = config_.head_dim, .seq = b_.entry_seq.data(), .positions = b_.entry_position.data(),
+  ops_.CommitWindow(ctx_, {.rows = count,
+                           .dim = config_.head_dim,
+                           .seq = b_.entry_seq.data(),
+                           .positions = b_.entry_position.data(),
                            .sequences = windows_});
 }
 
@@ -217,17 +247,29 @@ void ForwardPass::Attend(int layer) {
   if (plan.mode == AttentionMode::kFull || plan.mode == AttentionMode::kReindex) SelectEntries(layer);
   for (size_t c = 0; c < chunks_.size(); ++c) attention_[c] = {windows_[c], blocks_[c]};
   Bf16* out = b_.heads.data();
-  const kernels::EntryLayout layout =
-      plan.source >= 0 ? parts_.layout->sources[static_cast<size_t>(plan.source)].main : kernels::EntryLayout{};
-  ops_.SparseAttention(ctx_, {.rows = rows_, .heads = heads, .dim = d, .window = config_.sliding_window,
-                              .k = plan.ratio > 0 ? config_.index_topk : 0, .q = b_.q.data(), .positions = b_.positions.data(),
-                              .seq = b_.seq.data(), .topk = b_.topk.data(), .layout = layout, .sequences = attention_,
-                              .sink = w.sink, .scale = static_cast<float>(std::pow(static_cast<double>(d), -0.5)), .out = out});
+  const kernels::EntryLayout layout = plan.source >= 0
+                                          ? parts_.layout->sources[static_cast<size_t>(plan.source)].main
+                                          : kernels::EntryLayout{};
+  ops_.SparseAttention(ctx_, {.rows = rows_,
+                              .heads = heads,
+                              .dim = d,
+                              .window = config_.sliding_window,
+                              .k = plan.ratio > 0 ? config_.index_topk : 0,
+                              .q = b_.q.data(),
+                              .positions = b_.positions.data(),
+                              .seq = b_.seq.data(),
+                              .topk = b_.topk.data(),
+                              .layout = layout,
+                              .sequences = attention_,
+                              .sink = w.sink,
+                              .scale = static_cast<float>(std::pow(static_cast<double>(d), -0.5)),
+                              .out = out});
   Observe(layer, "attn.heads", out, {rows_, heads, d});
   for (int64_t t = 0; t < rows_; ++t) {
     const int32_t position = b_.positions[t], first = attention_[static_cast<size_t>(b_.seq[t])].window.first;
     parts_.counts.attention_slots += std::min<int64_t>(position - first + 1, config_.sliding_window);
-    if (plan.ratio > 0) parts_.counts.attention_slots += std::min<int64_t>((position + 1) / plan.ratio, config_.index_topk);
+    if (plan.ratio > 0)
+      parts_.counts.attention_slots += std::min<int64_t>((position + 1) / plan.ratio, config_.index_topk);
   }
 
   Rope(out, heads, d, cos, sin, rows_, true);

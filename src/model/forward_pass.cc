@@ -7,8 +7,8 @@
 
 namespace deepinfer::model {
 
-ForwardPass::ForwardPass(BackboneParts* parts, std::span<const Chunk> chunks, std::span<ChunkOutput> outputs, bool taps,
-                         Observer* observer)
+ForwardPass::ForwardPass(BackboneParts* parts, std::span<const Chunk> chunks, std::span<ChunkOutput> outputs,
+                         bool taps, Observer* observer)
     : parts_(*parts),
       config_(parts->config),
       b_(parts->buffers),
@@ -48,7 +48,8 @@ void ForwardPass::PrepareRows() {
     const int32_t first = static_cast<int32_t>(sequence.length());
     const int32_t end = first + static_cast<int32_t>(chunk.ids.size());
     active_[c] = {rows_, first, end};
-    ranges_.push_back(parts_.plan.Ranges(chunk.mode, chunk.prompt_length > 0 ? chunk.prompt_length : end, chunk.keep_tokens));
+    ranges_.push_back(parts_.plan.Ranges(chunk.mode, chunk.prompt_length > 0 ? chunk.prompt_length : end,
+                                         chunk.keep_tokens));
     blocks_[c] = sequence.Blocks();
     for (size_t i = 0; i < chunk.ids.size(); ++i) {
       const int64_t row = rows_ + static_cast<int64_t>(i);
@@ -58,13 +59,18 @@ void ForwardPass::PrepareRows() {
       b_.seq[row] = static_cast<int32_t>(c);
       b_.is_image[row] = image;
       const bool mapped = config_.has_engram() && !image;
-      sequence.compressed_ids_.push_back(mapped ? parts_.token_map[static_cast<size_t>(chunk.ids[i])] : kDeadToken);
+      sequence.compressed_ids_.push_back(mapped ? parts_.token_map[static_cast<size_t>(chunk.ids[i])]
+                                                : kDeadToken);
     }
     rows_ += static_cast<int64_t>(chunk.ids.size());
   }
   for (int kind = 0; kind < 2; ++kind) {
-    ops_.RopeTables(ctx_, {.rows = rows_, .num_freqs = config_.qk_rope_head_dim / 2, .positions = b_.positions.data(),
-                           .freqs = parts_.freqs[kind].data(), .cos = b_.cos[kind].data(), .sin = b_.sin[kind].data()});
+    ops_.RopeTables(ctx_, {.rows = rows_,
+                           .num_freqs = config_.qk_rope_head_dim / 2,
+                           .positions = b_.positions.data(),
+                           .freqs = parts_.freqs[kind].data(),
+                           .cos = b_.cos[kind].data(),
+                           .sin = b_.sin[kind].data()});
   }
 }
 
@@ -76,9 +82,13 @@ void ForwardPass::EmbedRows() {
     for (int64_t i = 0; images && i < a.rows(); ++i) {
       b_.given_row[a.begin + i] = b_.is_image[a.begin + i] != 0 ? static_cast<int32_t>(i) : -1;
     }
-    ops_.Embed(ctx_, {.rows = a.rows(), .hidden = config_.hidden_size, .hc_mult = config_.hc_mult,
-                      .ids = b_.ids.data() + a.begin, .table = parts_.weights->embed,
-                      .given_row = images ? b_.given_row.data() + a.begin : nullptr, .given = chunks_[c].embeds.data(),
+    ops_.Embed(ctx_, {.rows = a.rows(),
+                      .hidden = config_.hidden_size,
+                      .hc_mult = config_.hc_mult,
+                      .ids = b_.ids.data() + a.begin,
+                      .table = parts_.weights->embed,
+                      .given_row = images ? b_.given_row.data() + a.begin : nullptr,
+                      .given = chunks_[c].embeds.data(),
                       .streams = b_.streams.data() + a.begin * config_.hc_mult * config_.hidden_size});
   }
   // The first layer takes stream 0 alone (spec: model.md §6).
@@ -92,7 +102,8 @@ namespace {
 /// Moves rows [from, from + count) of width `width` to row `to` <= from.
 template <typename T>
 void MoveRows(T* data, int64_t width, int64_t from, int64_t to, int64_t count) {
-  if (from != to) std::memmove(data + to * width, data + from * width, static_cast<size_t>(count * width) * sizeof(T));
+  if (from != to)
+    std::memmove(data + to * width, data + from * width, static_cast<size_t>(count * width) * sizeof(T));
 }
 
 }  // namespace
@@ -128,25 +139,40 @@ void ForwardPass::KeepRowsFrom(const std::vector<int32_t>& first) {
 // -----------------------------------------------------------------------------------------------------------------------
 
 void ForwardPass::ApplyEngram(int layer) {
-  const EngramLayerConstants& constants = parts_.engram.layers[static_cast<size_t>(parts_.plan.layers()[layer].engram)];
+  const EngramLayerConstants& constants =
+      parts_.engram.layers[static_cast<size_t>(parts_.plan.layers()[layer].engram)];
   const EngramWeights& weights = parts_.weights->layers[layer].engram;
   const int64_t columns = config_.engram_columns(), width = config_.engram_head_dim;
   const int64_t n = config_.hc_mult, hidden = config_.hidden_size;
   const int32_t pad = parts_.token_map[static_cast<size_t>(config_.engram_pad_token_id)];
   for (int64_t t = 0; t < rows_; ++t) {
-    EngramRows(constants, config_.engram_n_heads, config_.engram_max_ngram_size, chunks_[b_.seq[t]].sequence->compressed_ids(),
-               b_.positions[t], pad, b_.engram_row_ids.data() + t * columns);
+    EngramRows(constants, config_.engram_n_heads, config_.engram_max_ngram_size,
+               chunks_[b_.seq[t]].sequence->compressed_ids(), b_.positions[t], pad,
+               b_.engram_row_ids.data() + t * columns);
   }
   Observe(layer, "engram.rows", b_.engram_row_ids.data(), {rows_, columns});
-  ops_.EngramGather(ctx_, {.rows = rows_, .columns = columns, .width = width, .table_rows = weights.table_rows,
-                           .row_ids = b_.engram_row_ids.data(), .codes = weights.codes, .scales = weights.scales,
+  ops_.EngramGather(ctx_, {.rows = rows_,
+                           .columns = columns,
+                           .width = width,
+                           .table_rows = weights.table_rows,
+                           .row_ids = b_.engram_row_ids.data(),
+                           .codes = weights.codes,
+                           .scales = weights.scales,
                            .out = b_.engram_rows.data()});
-  FakeQuantize(b_.engram_rows.data(), columns * width, kernels::QuantScheme::kFp8Act, b_.engram_rows.data(), rows_);
+  FakeQuantize(b_.engram_rows.data(), columns * width, kernels::QuantScheme::kFp8Act, b_.engram_rows.data(),
+               rows_);
   Linear(b_.engram_rows.data(), weights.wkv, b_.engram_kv.data(), rows_);
   Observe(layer, "engram.kv", b_.engram_kv.data(), {rows_, (n + 1) * hidden});
-  ops_.EngramGate(ctx_, {.rows = rows_, .hc_mult = n, .hidden = hidden, .norm_eps = static_cast<float>(config_.rms_norm_eps),
-                         .kv = b_.engram_kv.data(), .q_weight = weights.q_weight, .k_weight = weights.k_weight,
-                         .is_image = b_.is_image.data(), .streams = b_.streams.data(), .gate = b_.engram_gate.data()});
+  ops_.EngramGate(ctx_, {.rows = rows_,
+                         .hc_mult = n,
+                         .hidden = hidden,
+                         .norm_eps = static_cast<float>(config_.rms_norm_eps),
+                         .kv = b_.engram_kv.data(),
+                         .q_weight = weights.q_weight,
+                         .k_weight = weights.k_weight,
+                         .is_image = b_.is_image.data(),
+                         .streams = b_.streams.data(),
+                         .gate = b_.engram_gate.data()});
   Observe(layer, "engram.gate", b_.engram_gate.data(), {rows_, n});
   Observe(layer, "engram.output", b_.streams.data(), {rows_, n, hidden});
   parts_.counts.engram_rows += rows_;
@@ -154,11 +180,15 @@ void ForwardPass::ApplyEngram(int layer) {
 
 void ForwardPass::TakeTap(int layer) {
   const int64_t hidden = config_.hidden_size;
-  ops_.StreamMean(ctx_, {.rows = rows_, .hc_mult = config_.hc_mult, .hidden = hidden, .streams = b_.streams.data(),
+  ops_.StreamMean(ctx_, {.rows = rows_,
+                         .hc_mult = config_.hc_mult,
+                         .hidden = hidden,
+                         .streams = b_.streams.data(),
                          .y = b_.tap.data()});
   for (size_t c = 0; c < chunks_.size(); ++c) {
     const Bf16* from = b_.tap.data() + active_[c].begin * hidden;
-    outputs_[c].taps[static_cast<size_t>(parts_.plan.layers()[layer].tap)].assign(from, from + active_[c].rows() * hidden);
+    outputs_[c].taps[static_cast<size_t>(parts_.plan.layers()[layer].tap)].assign(
+        from, from + active_[c].rows() * hidden);
   }
 }
 
@@ -214,23 +244,41 @@ bool ForwardPass::RunLayer(int layer) {
 
 void ForwardPass::RunFfn(int layer) {
   const LayerWeights& w = parts_.weights->layers[layer];
-  const int64_t hidden = config_.hidden_size, experts = config_.n_routed_experts, k = config_.num_experts_per_tok;
+  const int64_t hidden = config_.hidden_size, experts = config_.n_routed_experts,
+                k = config_.num_experts_per_tok;
   RmsNorm(b_.collapsed.data(), w.ffn_norm, hidden, b_.x.data(), rows_);
   Observe(layer, "ffn.input", b_.x.data(), {rows_, hidden});
-  ops_.MoeRoute(ctx_, {.rows = rows_, .hidden = hidden, .num_experts = experts, .k = k,
+  ops_.MoeRoute(ctx_, {.rows = rows_,
+                       .hidden = hidden,
+                       .num_experts = experts,
+                       .k = k,
                        .gate_temp = static_cast<float>(config_.gate_temp),
                        .route_scale = static_cast<float>(config_.routed_scaling_factor),
-                       .normalize = config_.norm_topk_prob && k > 1, .x = b_.x.data(), .gate = w.gate, .bias = w.gate_bias,
-                       .bias_vl = w.gate_bias_vl, .is_image = b_.is_image.data(), .scores = b_.route_scores.data(),
-                       .topk_ids = b_.topk_ids.data(), .topk_weights = b_.topk_weights.data()});
+                       .normalize = config_.norm_topk_prob && k > 1,
+                       .x = b_.x.data(),
+                       .gate = w.gate,
+                       .bias = w.gate_bias,
+                       .bias_vl = w.gate_bias_vl,
+                       .is_image = b_.is_image.data(),
+                       .scores = b_.route_scores.data(),
+                       .topk_ids = b_.topk_ids.data(),
+                       .topk_weights = b_.topk_weights.data()});
   Observe(layer, "ffn.gate.scores", b_.route_scores.data(), {rows_, experts});
   Observe(layer, "ffn.gate.selected", b_.topk_ids.data(), {rows_, k});
   Observe(layer, "ffn.gate.weights", b_.topk_weights.data(), {rows_, k});
   FakeQuantize(b_.x.data(), hidden, kernels::QuantScheme::kFp8Act, b_.x_grid.data(), rows_);
-  ops_.MoeExperts(ctx_, {.rows = rows_, .hidden = hidden, .intermediate = config_.moe_intermediate_size, .k = k,
-                         .swiglu_limit = static_cast<float>(config_.swiglu_limit), .x = b_.x_grid.data(),
-                         .topk_ids = b_.topk_ids.data(), .topk_weights = b_.topk_weights.data(), .experts = w.experts,
-                         .shared = w.shared, .shared_out = observer_ != nullptr ? b_.shared.data() : nullptr, .y = b_.y.data()});
+  ops_.MoeExperts(ctx_, {.rows = rows_,
+                         .hidden = hidden,
+                         .intermediate = config_.moe_intermediate_size,
+                         .k = k,
+                         .swiglu_limit = static_cast<float>(config_.swiglu_limit),
+                         .x = b_.x_grid.data(),
+                         .topk_ids = b_.topk_ids.data(),
+                         .topk_weights = b_.topk_weights.data(),
+                         .experts = w.experts,
+                         .shared = w.shared,
+                         .shared_out = observer_ != nullptr ? b_.shared.data() : nullptr,
+                         .y = b_.y.data()});
   Observe(layer, "ffn.shared", b_.shared.data(), {rows_, hidden});
   Observe(layer, "ffn.output", b_.y.data(), {rows_, hidden});
 }
@@ -260,24 +308,43 @@ void ForwardPass::ComputeLogits() {
 // -----------------------------------------------------------------------------------------------------------------------
 
 void ForwardPass::HcMixes(const HcWeights& weights) {
-  ops_.HcMixes(ctx_, {.rows = rows_, .hc_mult = config_.hc_mult, .hidden = config_.hidden_size,
-                      .sinkhorn_iters = config_.hc_sinkhorn_iters, .hc_eps = static_cast<float>(config_.hc_eps),
-                      .norm_eps = static_cast<float>(config_.rms_norm_eps), .streams = b_.streams.data(), .fn = weights.fn,
-                      .scale = weights.scale, .base = weights.base, .pre = b_.pre.data(), .post = b_.post.data(),
+  ops_.HcMixes(ctx_, {.rows = rows_,
+                      .hc_mult = config_.hc_mult,
+                      .hidden = config_.hidden_size,
+                      .sinkhorn_iters = config_.hc_sinkhorn_iters,
+                      .hc_eps = static_cast<float>(config_.hc_eps),
+                      .norm_eps = static_cast<float>(config_.rms_norm_eps),
+                      .streams = b_.streams.data(),
+                      .fn = weights.fn,
+                      .scale = weights.scale,
+                      .base = weights.base,
+                      .pre = b_.pre.data(),
+                      .post = b_.post.data(),
                       .comb = b_.comb.data()});
 }
 
 void ForwardPass::HcExpand() {
-  ops_.HcExpand(ctx_, {.rows = rows_, .hc_mult = config_.hc_mult, .hidden = config_.hidden_size, .y = b_.y.data(),
-                       .streams = b_.streams.data(), .post = b_.post.data(), .comb = b_.comb.data(), .out = b_.streams.data()});
+  ops_.HcExpand(ctx_, {.rows = rows_,
+                       .hc_mult = config_.hc_mult,
+                       .hidden = config_.hidden_size,
+                       .y = b_.y.data(),
+                       .streams = b_.streams.data(),
+                       .post = b_.post.data(),
+                       .comb = b_.comb.data(),
+                       .out = b_.streams.data()});
 }
 
 void ForwardPass::Collapse(const float* pre, Bf16* out, int64_t rows) {
-  ops_.HcCollapse(ctx_, {.rows = rows, .hc_mult = config_.hc_mult, .hidden = config_.hidden_size, .streams = b_.streams.data(),
-                         .pre = pre, .y = out});
+  ops_.HcCollapse(ctx_, {.rows = rows,
+                         .hc_mult = config_.hc_mult,
+                         .hidden = config_.hidden_size,
+                         .streams = b_.streams.data(),
+                         .pre = pre,
+                         .y = out});
 }
 
-void ForwardPass::Linear(const Bf16* x, const kernels::WeightView& weight, Bf16* y, int64_t rows, int64_t groups) {
+void ForwardPass::Linear(const Bf16* x, const kernels::WeightView& weight, Bf16* y, int64_t rows,
+                         int64_t groups) {
   ops_.Linear(ctx_, {.rows = rows, .groups = groups, .x = x, .weight = weight, .y = y});
 }
 
@@ -286,16 +353,29 @@ void ForwardPass::LinearF32(const Bf16* x, const kernels::WeightView& weight, fl
 }
 
 void ForwardPass::RmsNorm(const Bf16* x, const Bf16* weight, int64_t dim, Bf16* y, int64_t rows) {
-  ops_.RmsNorm(ctx_, {.rows = rows, .dim = dim, .x = x, .weight = weight, .eps = static_cast<float>(config_.rms_norm_eps), .y = y});
+  ops_.RmsNorm(ctx_, {.rows = rows,
+                      .dim = dim,
+                      .x = x,
+                      .weight = weight,
+                      .eps = static_cast<float>(config_.rms_norm_eps),
+                      .y = y});
 }
 
-void ForwardPass::FakeQuantize(const Bf16* x, int64_t dim, kernels::QuantScheme scheme, Bf16* y, int64_t rows) {
+void ForwardPass::FakeQuantize(const Bf16* x, int64_t dim, kernels::QuantScheme scheme, Bf16* y,
+                               int64_t rows) {
   ops_.FakeQuantize(ctx_, {.rows = rows, .dim = dim, .scheme = scheme, .x = x, .y = y});
 }
 
-void ForwardPass::Rope(Bf16* x, int64_t heads, int64_t dim, const float* cos, const float* sin, int64_t rows, bool inverse) {
-  ops_.Rope(ctx_, {.rows = rows, .heads = heads, .dim = dim, .num_freqs = config_.qk_rope_head_dim / 2, .cos = cos, .sin = sin,
-                   .inverse = inverse, .x = x});
+void ForwardPass::Rope(Bf16* x, int64_t heads, int64_t dim, const float* cos, const float* sin, int64_t rows,
+                       bool inverse) {
+  ops_.Rope(ctx_, {.rows = rows,
+                   .heads = heads,
+                   .dim = dim,
+                   .num_freqs = config_.qk_rope_head_dim / 2,
+                   .cos = cos,
+                   .sin = sin,
+                   .inverse = inverse,
+                   .x = x});
 }
 
 namespace {
@@ -311,16 +391,20 @@ size_t Elements(std::initializer_list<int64_t> shape) {
 }  // namespace
 
 void ForwardPass::Observe(int layer, const char* name, Bf16* data, std::initializer_list<int64_t> shape) {
-  if (observer_ != nullptr) observer_->OnBf16(LayerName(layer, name), {data, Elements(shape)}, {shape.begin(), shape.size()});
+  if (observer_ != nullptr)
+    observer_->OnBf16(LayerName(layer, name), {data, Elements(shape)}, {shape.begin(), shape.size()});
 }
 void ForwardPass::Observe(int layer, const char* name, float* data, std::initializer_list<int64_t> shape) {
-  if (observer_ != nullptr) observer_->OnFloat(LayerName(layer, name), {data, Elements(shape)}, {shape.begin(), shape.size()});
+  if (observer_ != nullptr)
+    observer_->OnFloat(LayerName(layer, name), {data, Elements(shape)}, {shape.begin(), shape.size()});
 }
 void ForwardPass::Observe(int layer, const char* name, int32_t* data, std::initializer_list<int64_t> shape) {
-  if (observer_ != nullptr) observer_->OnInt32(LayerName(layer, name), {data, Elements(shape)}, {shape.begin(), shape.size()});
+  if (observer_ != nullptr)
+    observer_->OnInt32(LayerName(layer, name), {data, Elements(shape)}, {shape.begin(), shape.size()});
 }
 void ForwardPass::Observe(int layer, const char* name, int64_t* data, std::initializer_list<int64_t> shape) {
-  if (observer_ != nullptr) observer_->OnInt64(LayerName(layer, name), {data, Elements(shape)}, {shape.begin(), shape.size()});
+  if (observer_ != nullptr)
+    observer_->OnInt64(LayerName(layer, name), {data, Elements(shape)}, {shape.begin(), shape.size()});
 }
 
 }  // namespace deepinfer::model

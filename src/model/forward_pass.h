@@ -34,16 +34,17 @@ struct BackboneParts {
 
 /// Rows of one chunk that are still active: always a suffix of the chunk, standing together in the row arrays.
 struct ActiveChunk {
-  int64_t begin = 0;     // first row in the arrays
-  int32_t first = 0;     // position of that row
-  int32_t end = 0;       // one past the chunk's last position
+  int64_t begin = 0;  // first row in the arrays
+  int32_t first = 0;  // position of that row
+  int32_t end = 0;    // one past the chunk's last position
   int64_t rows() const { return end - first; }
 };
 
 class ForwardPass {
  public:
   /// The chunks have been validated and their sequences prepared for writing.
-  ForwardPass(BackboneParts* parts, std::span<const Chunk> chunks, std::span<ChunkOutput> outputs, bool taps, Observer* observer);
+  ForwardPass(BackboneParts* parts, std::span<const Chunk> chunks, std::span<ChunkOutput> outputs, bool taps,
+              Observer* observer);
 
   void Run();
 
@@ -86,7 +87,8 @@ class ForwardPass {
   void LinearF32(const Bf16* x, const kernels::WeightView& weight, float* y, int64_t rows);
   void RmsNorm(const Bf16* x, const Bf16* weight, int64_t dim, Bf16* y, int64_t rows);
   void FakeQuantize(const Bf16* x, int64_t dim, kernels::QuantScheme scheme, Bf16* y, int64_t rows);
-  void Rope(Bf16* x, int64_t heads, int64_t dim, const float* cos, const float* sin, int64_t rows, bool inverse);
+  void Rope(Bf16* x, int64_t heads, int64_t dim, const float* cos, const float* sin, int64_t rows,
+            bool inverse);
 
   // Observers: `name` follows "layers.N.".
   void Observe(int layer, const char* name, Bf16* data, std::initializer_list<int64_t> shape);
@@ -106,10 +108,10 @@ class ForwardPass {
 
   int64_t rows_ = 0;  // active rows of all chunks
   std::vector<ActiveChunk> active_;
-  std::vector<PrefillRanges> ranges_;               // per chunk
-  std::vector<int32_t> query_from_, window_from_;   // per chunk, of the current layer
-  std::vector<int32_t> window_begin_;               // per chunk: first staged position of the current layer
-  std::vector<int64_t> staged_;                     // per chunk: staged row of that position
+  std::vector<PrefillRanges> ranges_;              // per chunk
+  std::vector<int32_t> query_from_, window_from_;  // per chunk, of the current layer
+  std::vector<int32_t> window_begin_;              // per chunk: first staged position of the current layer
+  std::vector<int64_t> staged_;                    // per chunk: staged row of that position
   std::vector<kernels::WindowView> windows_;
   std::vector<kernels::TailView> tails_;
   std::vector<kernels::BlockTable> blocks_;

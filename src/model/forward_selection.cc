@@ -64,24 +64,35 @@ void ForwardPass::ListAllVisible(int64_t row, int64_t rows, bool candidates) {
     const int64_t k = config_.index_topk, visible = b_.visible[t];
     for (int64_t i = 0; i < k; ++i) b_.topk[t * k + i] = i < visible ? static_cast<int32_t>(i) : -1;
     if (!candidates) continue;
-    const int64_t max = config_.candidate_topk_blocks, blocks = CeilDiv(visible, config_.candidate_block_size);
+    const int64_t max = config_.candidate_topk_blocks,
+                  blocks = CeilDiv(visible, config_.candidate_block_size);
     for (int64_t i = 0; i < max; ++i) b_.candidates[t * max + i] = i < blocks ? static_cast<int32_t>(i) : -1;
   }
 }
 
 void ForwardPass::ScoreAndSelect(int layer, int64_t row, int64_t rows) {
   const LayerPlan& plan = parts_.plan.layers()[layer];
-  const int64_t heads = config_.index_n_heads, di = config_.index_head_dim, max = config_.candidate_topk_blocks;
+  const int64_t heads = config_.index_n_heads, di = config_.index_head_dim,
+                max = config_.candidate_topk_blocks;
   const int32_t* candidates = plan.uses_candidates ? b_.candidates.data() + row * max : nullptr;
   kernels::IndexerScoresParams scores{
-      .rows = rows, .heads = heads, .dim = di, .q = b_.index_q.data() + row * heads * di,
-      .w = b_.head_weights.data() + row * heads, .seq = b_.seq.data() + row, .visible = b_.visible.data() + row,
-      .layout = parts_.layout->sources[static_cast<size_t>(plan.source)].index, .sequences = blocks_,
-      .max_candidates = max, .candidate_block = config_.candidate_block_size, .rounding = parts_.score_rounding,
+      .rows = rows,
+      .heads = heads,
+      .dim = di,
+      .q = b_.index_q.data() + row * heads * di,
+      .w = b_.head_weights.data() + row * heads,
+      .seq = b_.seq.data() + row,
+      .visible = b_.visible.data() + row,
+      .layout = parts_.layout->sources[static_cast<size_t>(plan.source)].index,
+      .sequences = blocks_,
+      .max_candidates = max,
+      .candidate_block = config_.candidate_block_size,
+      .rounding = parts_.score_rounding,
       .scores = b_.scores.data()};
   if (observer_ != nullptr) {
     // Scores of all entries, before the candidate pool.
-    scores.columns = scores.row_stride = chunks_[static_cast<size_t>(b_.seq[row])].sequence->EntryCount(plan.source);
+    scores.columns = scores.row_stride =
+        chunks_[static_cast<size_t>(b_.seq[row])].sequence->EntryCount(plan.source);
     ops_.IndexerScores(ctx_, scores);
     if (scores.columns > 0) Observe(layer, "attn.indexer.scores", b_.scores.data(), {rows, scores.columns});
   }
@@ -91,13 +102,24 @@ void ForwardPass::ScoreAndSelect(int layer, int64_t row, int64_t rows) {
     ops_.IndexerScores(ctx_, scores);
   }
   if (plan.candidate_source) {
-    ops_.SelectCandidates(ctx_, {.rows = rows, .columns = scores.columns, .row_stride = scores.row_stride, .max_candidates = max,
-                                 .candidate_block = config_.candidate_block_size, .scores = b_.scores.data(),
-                                 .visible = b_.visible.data() + row, .candidates = b_.candidates.data() + row * max});
+    ops_.SelectCandidates(ctx_, {.rows = rows,
+                                 .columns = scores.columns,
+                                 .row_stride = scores.row_stride,
+                                 .max_candidates = max,
+                                 .candidate_block = config_.candidate_block_size,
+                                 .scores = b_.scores.data(),
+                                 .visible = b_.visible.data() + row,
+                                 .candidates = b_.candidates.data() + row * max});
   }
-  ops_.SelectTopK(ctx_, {.rows = rows, .columns = scores.columns, .row_stride = scores.row_stride, .k = config_.index_topk,
-                         .scores = b_.scores.data(), .visible = b_.visible.data() + row, .candidates = candidates,
-                         .max_candidates = max, .candidate_block = config_.candidate_block_size,
+  ops_.SelectTopK(ctx_, {.rows = rows,
+                         .columns = scores.columns,
+                         .row_stride = scores.row_stride,
+                         .k = config_.index_topk,
+                         .scores = b_.scores.data(),
+                         .visible = b_.visible.data() + row,
+                         .candidates = candidates,
+                         .max_candidates = max,
+                         .candidate_block = config_.candidate_block_size,
                          .topk = b_.topk.data() + row * config_.index_topk});
   for (int64_t t = row; t < row + rows; ++t) {
     parts_.counts.score_columns += ScoreColumns(config_, plan.uses_candidates, b_.visible[t]);

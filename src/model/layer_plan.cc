@@ -18,7 +18,8 @@ Result<PrefillMode> ParsePrefillMode(std::string_view name) {
   for (PrefillMode mode : {PrefillMode::kFull, PrefillMode::kExactHalo, PrefillMode::kBoundedReplay}) {
     if (name == PrefillModeName(mode)) return mode;
   }
-  return InvalidArgument("unknown prefill mode '" + std::string(name) + "'; one of full, exact_halo, bounded_replay", "prefill");
+  return InvalidArgument(
+      "unknown prefill mode '" + std::string(name) + "'; one of full, exact_halo, bounded_replay", "prefill");
 }
 
 namespace {
@@ -39,7 +40,8 @@ int IndexOf(const std::vector<int>& list, int value) {
 ModelPlan ModelPlan::Make(const ModelConfig& config) {
   ModelPlan plan;
   plan.window_ = config.sliding_window;
-  plan.decoder_start_ = config.kv_source_layer_ids.empty() ? config.num_hidden_layers : config.kv_source_layer_ids.back();
+  plan.decoder_start_ =
+      config.kv_source_layer_ids.empty() ? config.num_hidden_layers : config.kv_source_layer_ids.back();
   const int candidates = config.candidate_source_layer_id;
   for (int layer = 0; layer < config.num_hidden_layers; ++layer) {
     LayerPlan entry;
@@ -56,13 +58,16 @@ ModelPlan ModelPlan::Make(const ModelConfig& config) {
   return plan;
 }
 
-PrefillRanges ModelPlan::Ranges(PrefillMode mode, int64_t prompt_length, int64_t keep_tokens, int cut_layer) const {
+PrefillRanges ModelPlan::Ranges(PrefillMode mode, int64_t prompt_length, int64_t keep_tokens,
+                                int cut_layer) const {
   const int num_layers = static_cast<int>(layers_.size());
   const int cut = cut_layer < 0 ? decoder_start_ : cut_layer;
   PrefillRanges ranges;
   ranges.window_from.assign(layers_.size(), 0);
   ranges.query_from.assign(layers_.size(), 0);
-  const auto from = [prompt_length](int64_t rows) { return static_cast<int32_t>(std::max<int64_t>(0, prompt_length - rows)); };
+  const auto from = [prompt_length](int64_t rows) {
+    return static_cast<int32_t>(std::max<int64_t>(0, prompt_length - rows));
+  };
   if (mode == PrefillMode::kBoundedReplay) {
     const int64_t keep = keep_tokens > 0 ? keep_tokens : window_ + kMaxRollback;
     for (int layer = cut; layer < num_layers; ++layer) {

@@ -17,11 +17,11 @@ enum class AttentionMode : uint8_t { kWindowOnly, kFull, kReindex, kReuse };
 struct LayerPlan {
   AttentionMode mode = AttentionMode::kWindowOnly;
   int ratio = 0;
-  int source = -1;        // index into ModelPlan::sources of the entries this layer reads; -1 = window only
+  int source = -1;  // index into ModelPlan::sources of the entries this layer reads; -1 = window only
   bool candidate_source = false;
   bool uses_candidates = false;
-  int engram = -1;        // index into ModelPlan::engram_layers when the module is applied at this layer's entry
-  int tap = -1;           // index into dspark_target_layer_ids when this layer's input is a DSpark tap
+  int engram = -1;  // index into ModelPlan::engram_layers when the module is applied at this layer's entry
+  int tap = -1;     // index into dspark_target_layer_ids when this layer's input is a DSpark tap
 };
 
 /// A layer that owns compressed KV and index keys.
@@ -56,7 +56,8 @@ class ModelPlan {
   int decoder_start() const { return decoder_start_; }
 
   /// Row ranges for a prompt of `prompt_length` rows. `keep_tokens` (bounded replay) 0 = window + kMaxRollback. `cut_layer` < 0 = decoder_start().
-  PrefillRanges Ranges(PrefillMode mode, int64_t prompt_length, int64_t keep_tokens = 0, int cut_layer = -1) const;
+  PrefillRanges Ranges(PrefillMode mode, int64_t prompt_length, int64_t keep_tokens = 0,
+                       int cut_layer = -1) const;
 
  private:
   std::vector<LayerPlan> layers_;

@@ -15,8 +15,8 @@ int64_t PoolEntries(const ModelConfig& config, int64_t visible) {
   return (config.candidate_topk_blocks - 1) * block + (visible - (blocks - 1) * block);
 }
 
-void CountLayer(const ModelConfig& config, const LayerPlan& layer, int64_t first_window, int64_t window_from, int64_t query_from,
-                int64_t length, OperationCounts* counts) {
+void CountLayer(const ModelConfig& config, const LayerPlan& layer, int64_t first_window, int64_t window_from,
+                int64_t query_from, int64_t length, OperationCounts* counts) {
   counts->window_rows += length - window_from;
   for (int64_t p = query_from; p < length; ++p) {
     counts->attention_slots += std::min(p - first_window + 1, config.sliding_window);
@@ -36,7 +36,8 @@ int64_t ScoreColumns(const ModelConfig& config, bool uses_candidates, int64_t vi
   return uses_candidates ? PoolEntries(config, visible) : visible;
 }
 
-OperationCounts CountPrefill(const ModelConfig& config, PrefillMode mode, int64_t prompt_length, int64_t keep_tokens) {
+OperationCounts CountPrefill(const ModelConfig& config, PrefillMode mode, int64_t prompt_length,
+                             int64_t keep_tokens) {
   const ModelPlan plan = ModelPlan::Make(config);
   const PrefillRanges ranges = plan.Ranges(mode, prompt_length, keep_tokens);
   OperationCounts counts;
@@ -50,8 +51,10 @@ OperationCounts CountPrefill(const ModelConfig& config, PrefillMode mode, int64_
       counts.source_rows += rows_in;
       counts.entries += prompt_length / layer.ratio;
     }
-    if (layer.mode == AttentionMode::kFull || layer.mode == AttentionMode::kReindex) counts.indexer_rows += queries;
-    CountLayer(config, layer, ranges.window_from[l], ranges.window_from[l], ranges.query_from[l], prompt_length, &counts);
+    if (layer.mode == AttentionMode::kFull || layer.mode == AttentionMode::kReindex)
+      counts.indexer_rows += queries;
+    CountLayer(config, layer, ranges.window_from[l], ranges.window_from[l], ranges.query_from[l],
+               prompt_length, &counts);
     rows_in = queries;
   }
   counts.logits_rows = 1;
@@ -63,18 +66,20 @@ double MultiplyAdds(const ModelConfig& c, const OperationCounts& counts) {
   const double hidden = f(c.hidden_size), heads = f(c.num_attention_heads), head_dim = f(c.head_dim);
   const double experts = f(c.num_experts_per_tok + c.n_shared_experts);
   const double hc_rows = f(c.hc_mult) * f(c.hc_mult + 2);
-  const double per_row = hidden * f(c.q_lora_rank) + f(c.q_lora_rank) * heads * head_dim +          // wq_a, wq_b
-                         heads * head_dim * f(c.o_lora_rank) +                                      // wo_a, block-diagonal
-                         f(c.o_groups) * f(c.o_lora_rank) * hidden +                                // wo_b
+  const double per_row = hidden * f(c.q_lora_rank) + f(c.q_lora_rank) * heads * head_dim +  // wq_a, wq_b
+                         heads * head_dim * f(c.o_lora_rank) +        // wo_a, block-diagonal
+                         f(c.o_groups) * f(c.o_lora_rank) * hidden +  // wo_b
                          experts * 3 * hidden * f(c.moe_intermediate_size) + hidden * f(c.n_routed_experts) +
-                         2 * hc_rows * f(c.hc_mult) * hidden;                                       // both mHC sites
-  const double per_indexer_row = f(c.q_lora_rank) * f(c.index_n_heads) * f(c.index_head_dim) + hidden * f(c.index_n_heads);
+                         2 * hc_rows * f(c.hc_mult) * hidden;  // both mHC sites
+  const double per_indexer_row =
+      f(c.q_lora_rank) * f(c.index_n_heads) * f(c.index_head_dim) + hidden * f(c.index_n_heads);
   // A ratio-1 source has no gate; counting both projections everywhere overstates it by one of them.
   const double per_source_row = 2 * hidden * head_dim;
   const double engram = f(c.engram_columns()) * f(c.engram_head_dim) * hidden * f(c.hc_mult + 1);
   return f(counts.encoder_rows + counts.decoder_rows) * per_row + f(counts.window_rows) * hidden * head_dim +
          f(counts.source_rows) * per_source_row + f(counts.entries) * head_dim * f(c.index_head_dim) +
-         f(counts.indexer_rows) * per_indexer_row + f(counts.score_columns) * f(c.index_n_heads) * f(c.index_head_dim) +
+         f(counts.indexer_rows) * per_indexer_row +
+         f(counts.score_columns) * f(c.index_n_heads) * f(c.index_head_dim) +
          f(counts.attention_slots) * heads * head_dim * 2 + f(counts.engram_rows) * engram +
          f(counts.logits_rows) * hidden * f(c.vocab_size);
 }

@@ -25,7 +25,8 @@ struct OperationCounts {
 };
 
 /// Work of one cold prefill of `prompt_length` rows with the logits of the last row. Does not depend on chunking.
-OperationCounts CountPrefill(const ModelConfig& config, PrefillMode mode, int64_t prompt_length, int64_t keep_tokens = 0);
+OperationCounts CountPrefill(const ModelConfig& config, PrefillMode mode, int64_t prompt_length,
+                             int64_t keep_tokens = 0);
 
 /// Multiply-adds of the counted work in this configuration, products of weights and attention alike.
 double MultiplyAdds(const ModelConfig& config, const OperationCounts& counts);

@@ -14,10 +14,11 @@ kernels::WorkspaceLimits Limits(const ModelConfig& c, int64_t max_rows, int64_t 
   limits.hc_mult = c.hc_mult;
   const int64_t attention_width = c.num_attention_heads * c.head_dim;
   const int64_t low_rank = c.o_groups * c.o_lora_rank;
-  limits.max_in_features = std::max({c.hidden_size * c.hc_mult, attention_width, low_rank, c.q_lora_rank, c.moe_intermediate_size,
-                                     c.engram_columns() * c.engram_head_dim});
-  limits.max_out_features = std::max({c.vocab_size, attention_width, low_rank, c.hidden_size * (c.hc_mult + 1),
-                                      c.moe_intermediate_size, int64_t{c.index_n_heads} * c.index_head_dim});
+  limits.max_in_features = std::max({c.hidden_size * c.hc_mult, attention_width, low_rank, c.q_lora_rank,
+                                     c.moe_intermediate_size, c.engram_columns() * c.engram_head_dim});
+  limits.max_out_features =
+      std::max({c.vocab_size, attention_width, low_rank, c.hidden_size * (c.hc_mult + 1),
+                c.moe_intermediate_size, int64_t{c.index_n_heads} * c.index_head_dim});
   limits.moe_intermediate_size = c.moe_intermediate_size;
   limits.num_experts = c.n_routed_experts;
   limits.experts_per_token = c.num_experts_per_tok;
@@ -33,14 +34,16 @@ kernels::WorkspaceLimits Limits(const ModelConfig& c, int64_t max_rows, int64_t 
 }  // namespace
 
 Status PassBuffers::Allocate(const ModelConfig& c, int64_t max_rows, const kernels::Ops& ops) {
-  const int64_t t = max_rows, d = c.head_dim, hidden = c.hidden_size, n = c.hc_mult, freqs = c.qk_rope_head_dim / 2;
+  const int64_t t = max_rows, d = c.head_dim, hidden = c.hidden_size, n = c.hc_mult,
+                freqs = c.qk_rope_head_dim / 2;
   // A decoder row can see as many entries as there are positions.
   score_floats = std::max(kScoreTileFloats, c.max_position_embeddings);
   Status status;
   const auto take = [&status](auto& array, int64_t count) {
     if (status.ok()) status = array.Allocate(count);
   };
-  for (Array<int32_t>* array : {&ids, &positions, &seq, &given_row, &entry_seq, &entry_index, &entry_position, &visible}) {
+  for (Array<int32_t>* array :
+       {&ids, &positions, &seq, &given_row, &entry_seq, &entry_index, &entry_position, &visible}) {
     take(*array, t);
   }
   take(is_image, t);
@@ -79,8 +82,8 @@ Status PassBuffers::Allocate(const ModelConfig& c, int64_t max_rows, const kerne
     take(engram_kv, t * (n + 1) * hidden);
   }
   DEEPINFER_RETURN_IF_ERROR(std::move(status));
-  DEEPINFER_ASSIGN_OR_RETURN(workspace,
-                             AlignedBuffer::Allocate(ops.WorkspaceBytes(Limits(c, max_rows, c.max_position_embeddings))));
+  DEEPINFER_ASSIGN_OR_RETURN(
+      workspace, AlignedBuffer::Allocate(ops.WorkspaceBytes(Limits(c, max_rows, c.max_position_embeddings))));
   return OkStatus();
 }
 

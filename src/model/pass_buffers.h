@@ -33,23 +33,23 @@ struct PassBuffers {
   Array<float> cos[2], sin[2];                    // [T, F]: ratio 0, ratio > 0
 
   // Streams and hyper-connections.
-  Array<Bf16> streams;            // [T, n, D]
-  Array<float> pre_in, pre, post, comb;  // [T, n], [T, n, n]
+  Array<Bf16> streams;                       // [T, n, D]
+  Array<float> pre_in, pre, post, comb;      // [T, n], [T, n, n]
   Array<Bf16> collapsed, x, x_grid, y, tap;  // [T, D]
 
   // Attention.
-  Array<Bf16> qr, q_latent_grid, low_rank;     // [T, q_lora], [T, q_lora], [T, G*o_lora]
-  Array<Bf16> q, heads;                        // [T, H*d]
-  Array<Bf16> kv;                              // [T, d]
-  Array<uint8_t> window_codes, window_scales;  // [T, d], [T, d/32]
-  Array<float> content, gate;                  // [T, d]
-  Array<Bf16> latent, entry_rows, index_keys;  // [T, d], [T, d], [T, di]
+  Array<Bf16> qr, q_latent_grid, low_rank;                // [T, q_lora], [T, q_lora], [T, G*o_lora]
+  Array<Bf16> q, heads;                                   // [T, H*d]
+  Array<Bf16> kv;                                         // [T, d]
+  Array<uint8_t> window_codes, window_scales;             // [T, d], [T, d/32]
+  Array<float> content, gate;                             // [T, d]
+  Array<Bf16> latent, entry_rows, index_keys;             // [T, d], [T, d], [T, di]
   Array<int32_t> entry_seq, entry_index, entry_position;  // [T]
-  Array<float> entry_cos, entry_sin;           // [T, F]
-  Array<Bf16> index_q, head_weights;           // [T, h*di], [T, h]
-  Array<int32_t> visible;                      // [T]
-  Array<float> scores;                         // score_floats
-  Array<int32_t> topk, candidates;             // [T, k], [T, max_candidates]
+  Array<float> entry_cos, entry_sin;                      // [T, F]
+  Array<Bf16> index_q, head_weights;                      // [T, h*di], [T, h]
+  Array<int32_t> visible;                                 // [T]
+  Array<float> scores;                                    // score_floats
+  Array<int32_t> topk, candidates;                        // [T, k], [T, max_candidates]
   int64_t score_floats = 0;
 
   // Experts and Engram.

@@ -12,7 +12,8 @@ namespace deepinfer::model {
 std::vector<float> PlainFrequencies(int64_t dim, double theta);
 
 /// The YaRN blend of the plain frequencies; no magnitude factor.
-std::vector<float> YarnFrequencies(int64_t dim, double theta, double factor, int64_t original_length, double beta_fast, double beta_slow);
+std::vector<float> YarnFrequencies(int64_t dim, double theta, double factor, int64_t original_length,
+                                   double beta_fast, double beta_slow);
 
 /// Frequencies of the layers with ratio 0 (`compressed` false) or above.
 std::vector<float> LayerFrequencies(const ModelConfig& config, bool compressed);
@@ -21,6 +22,7 @@ std::vector<float> LayerFrequencies(const ModelConfig& config, bool compressed);
 struct YarnRamp {
   int64_t low = 0, high = 0;
 };
-YarnRamp YarnRampRange(int64_t dim, double theta, int64_t original_length, double beta_fast, double beta_slow);
+YarnRamp YarnRampRange(int64_t dim, double theta, int64_t original_length, double beta_fast,
+                       double beta_slow);
 
 }  // namespace deepinfer::model

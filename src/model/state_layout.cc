@@ -45,8 +45,8 @@ StateLayout StateLayout::Make(const ModelConfig& config, const ModelPlan& plan) 
   layout.window = config.sliding_window;
   layout.ring_capacity = config.sliding_window + kMaxRollback;
   layout.ring_scales_offset = RoundUp(layout.ring_capacity * config.head_dim, kPartAlignment);
-  layout.ring_stride =
-      layout.ring_scales_offset + RoundUp(layout.ring_capacity * config.head_dim / kQuantGroup, kPartAlignment);
+  layout.ring_stride = layout.ring_scales_offset +
+                       RoundUp(layout.ring_capacity * config.head_dim / kQuantGroup, kPartAlignment);
   layout.rings_bytes = layout.ring_stride * layout.num_layers;
 
   layout.tail_capacity = max_ratio + kMaxRollback;

@@ -22,7 +22,8 @@ struct StateLayout {
     int64_t ratio = 1;
     kernels::EntryLayout main;
     kernels::EntryLayout index;
-    int64_t tail_offset = -1;  // bytes into the tails buffer: content [tail_capacity, d], then gate; -1 for ratio 1
+    int64_t tail_offset =
+        -1;  // bytes into the tails buffer: content [tail_capacity, d], then gate; -1 for ratio 1
   };
   std::vector<Source> sources;
   int64_t block_bytes = 0;  // 113,920 in the released model
@@ -31,7 +32,7 @@ struct StateLayout {
   int64_t num_layers = 0;
   int64_t head_dim = 0;
   int64_t window = 0;
-  int64_t ring_capacity = 0;     // window + kMaxRollback: dropped rows leave the window of the kept ones intact
+  int64_t ring_capacity = 0;  // window + kMaxRollback: dropped rows leave the window of the kept ones intact
   int64_t ring_scales_offset = 0;  // from the begin of a layer's ring
   int64_t ring_stride = 0;         // bytes from one layer's ring to the next
   int64_t rings_bytes = 0;

@@ -15,7 +15,10 @@ using kernels::WeightView;
 class WeightLoader {
  public:
   WeightLoader(Weights* weights, const Weights::Progress& progress)
-      : weights_(*weights), checkpoint_(*weights->checkpoint_), config_(checkpoint_.config()), progress_(progress) {}
+      : weights_(*weights),
+        checkpoint_(*weights->checkpoint_),
+        config_(checkpoint_.config()),
+        progress_(progress) {}
 
   Status Run() {
     const int64_t vocab = config_.vocab_size, hidden = config_.hidden_size;
@@ -47,7 +50,8 @@ class WeightLoader {
     w->gate_bias_vl = FloatTensor("ffn.gate.bias_vl", {experts});
     w->shared = Expert("ffn.shared_experts.", WeightFormat::kFp8Tile32, Residency::kDense);
     for (int64_t e = 0; e < experts && status_.ok(); ++e) {
-      w->experts.push_back(Expert("ffn.experts." + std::to_string(e) + ".", WeightFormat::kFp4Row32, Residency::kMapped));
+      w->experts.push_back(
+          Expert("ffn.experts." + std::to_string(e) + ".", WeightFormat::kFp4Row32, Residency::kMapped));
     }
     if (config_.engram_index(layer) >= 0) LoadEngram(layer, &w->engram);
   }
@@ -66,13 +70,15 @@ class WeightLoader {
     const bool source = config_.is_kv_source(layer);
     if (source) {
       w->compressor.wkv = Bf16Matrix("attn.compressor.wkv.weight", d, hidden);
-      if (config_.compress_ratio(layer) > 1) w->compressor.wgate = Bf16Matrix("attn.compressor.wgate.weight", d, hidden);
+      if (config_.compress_ratio(layer) > 1)
+        w->compressor.wgate = Bf16Matrix("attn.compressor.wgate.weight", d, hidden);
       w->compressor.norm = Bf16Tensor("attn.compressor.norm.weight", {d});
       w->indexer.wk = Bf16Matrix("attn.indexer.wk.weight", config_.index_head_dim, d);
       w->indexer.k_norm = Bf16Tensor("attn.indexer.k_norm.weight", {config_.index_head_dim});
     }
     if (config_.is_index_source(layer)) {
-      w->indexer.wq_b = Fp8Matrix("attn.indexer.wq_b", config_.index_n_heads * config_.index_head_dim, config_.q_lora_rank);
+      w->indexer.wq_b =
+          Fp8Matrix("attn.indexer.wq_b", config_.index_n_heads * config_.index_head_dim, config_.q_lora_rank);
       w->indexer.weights_proj = Bf16Matrix("attn.indexer.weights_proj.weight", config_.index_n_heads, hidden);
     }
   }
@@ -95,7 +101,8 @@ class WeightLoader {
 
   kernels::ExpertWeights Expert(const std::string& name, WeightFormat format, Residency residency) {
     const int64_t hidden = config_.hidden_size, inner = config_.moe_intermediate_size;
-    return {Quantized(name + "w1", inner, hidden, format, residency), Quantized(name + "w3", inner, hidden, format, residency),
+    return {Quantized(name + "w1", inner, hidden, format, residency),
+            Quantized(name + "w3", inner, hidden, format, residency),
             Quantized(name + "w2", hidden, inner, format, residency)};
   }
 
@@ -103,7 +110,8 @@ class WeightLoader {
     return Quantized(name, out, in, WeightFormat::kFp8Tile32, Residency::kDense);
   }
 
-  WeightView Quantized(const std::string& name, int64_t out, int64_t in, WeightFormat format, Residency residency) {
+  WeightView Quantized(const std::string& name, int64_t out, int64_t in, WeightFormat format,
+                       Residency residency) {
     const bool fp4 = format == WeightFormat::kFp4Row32;
     const StorageDtype dtype = fp4 ? StorageDtype::kI8 : StorageDtype::kF8E4M3;
     const int64_t in_groups = CeilDiv(in, int64_t{kQuantGroup});
@@ -154,16 +162,19 @@ class WeightLoader {
     return reinterpret_cast<const uint8_t*>(weights_.dense_.back().data());
   }
 
-  std::optional<TensorInfo> Check(const std::string& name, StorageDtype dtype, std::initializer_list<int64_t> shape) {
+  std::optional<TensorInfo> Check(const std::string& name, StorageDtype dtype,
+                                  std::initializer_list<int64_t> shape) {
     if (!status_.ok()) return std::nullopt;
     const std::string full = prefix_ + name;
     std::optional<TensorInfo> info = checkpoint_.FindInfo(full);
     const std::vector<uint64_t> expected(shape.begin(), shape.end());
     if (!info.has_value()) {
       status_ = DataLoss("the checkpoint has no such tensor", full);
-    } else if (info->dtype != dtype || !std::equal(expected.begin(), expected.end(), info->shape.begin(), info->shape.end())) {
+    } else if (info->dtype != dtype ||
+               !std::equal(expected.begin(), expected.end(), info->shape.begin(), info->shape.end())) {
       status_ = DataLoss("the tensor is " + DescribeTensor(info->dtype, info->shape) + ", expected " +
-                             DescribeTensor(dtype, expected), full);
+                             DescribeTensor(dtype, expected),
+                         full);
     }
     return status_.ok() ? info : std::nullopt;
   }
@@ -172,8 +183,8 @@ class WeightLoader {
   void CountBytes() {
     for (size_t i = 0; i < checkpoint_.num_tensors(); ++i) {
       const TensorInfo info = checkpoint_.tensor(i);
-      const bool backbone = info.name.starts_with("layers.") || info.name == "embed.weight" || info.name == "head.weight" ||
-                            info.name == "norm.weight";
+      const bool backbone = info.name.starts_with("layers.") || info.name == "embed.weight" ||
+                            info.name == "head.weight" || info.name == "norm.weight";
       const bool mapped = info.name.find(".experts.") != std::string_view::npos ||
                           info.name.find(".engram.embed.") != std::string_view::npos;
       if (backbone && !mapped) bytes_total_ += info.num_bytes;
@@ -189,7 +200,8 @@ class WeightLoader {
   Status status_;
 };
 
-Result<std::unique_ptr<Weights>> Weights::Load(std::shared_ptr<Checkpoint> checkpoint, const Progress& progress) {
+Result<std::unique_ptr<Weights>> Weights::Load(std::shared_ptr<Checkpoint> checkpoint,
+                                               const Progress& progress) {
   auto weights = std::make_unique<Weights>();
   weights->checkpoint_ = std::move(checkpoint);
   DEEPINFER_RETURN_IF_ERROR(WeightLoader(weights.get(), progress).Run());

@@ -69,11 +69,12 @@ class Weights {
   using Progress = std::function<void(uint64_t bytes_done, uint64_t bytes_total)>;
 
   /// Errors: kDataLoss naming the tensor (missing, other dtype or shape, file cut), kResourceExhausted.
-  static Result<std::unique_ptr<Weights>> Load(std::shared_ptr<Checkpoint> checkpoint, const Progress& progress);
+  static Result<std::unique_ptr<Weights>> Load(std::shared_ptr<Checkpoint> checkpoint,
+                                               const Progress& progress);
 
-  kernels::WeightView head;      // bf16 [V, D]
-  const Bf16* embed = nullptr;   // [V, D]
-  const Bf16* norm = nullptr;    // [D]
+  kernels::WeightView head;     // bf16 [V, D]
+  const Bf16* embed = nullptr;  // [V, D]
+  const Bf16* norm = nullptr;   // [D]
   std::vector<LayerWeights> layers;
 
  private:

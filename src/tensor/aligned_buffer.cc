@@ -12,9 +12,11 @@ namespace deepinfer {
 Result<AlignedBuffer> AlignedBuffer::Allocate(size_t size) {
   AlignedBuffer buffer;
   if (size == 0) return buffer;
-  if (size > SIZE_MAX - kAlignment) return ResourceExhausted("a buffer of " + std::to_string(size) + " bytes is too large");
+  if (size > SIZE_MAX - kAlignment)
+    return ResourceExhausted("a buffer of " + std::to_string(size) + " bytes is too large");
   void* memory = std::aligned_alloc(kAlignment, RoundUp(size, kAlignment));
-  if (memory == nullptr) return ResourceExhausted("out of memory for a buffer of " + std::to_string(size) + " bytes");
+  if (memory == nullptr)
+    return ResourceExhausted("out of memory for a buffer of " + std::to_string(size) + " bytes");
   std::memset(memory, 0, size);
   buffer.data_ = static_cast<std::byte*>(memory);
   buffer.size_ = size;

@@ -24,15 +24,16 @@ constexpr float DecodeE4m3(int code) {
 
 }  // namespace
 
-#define DEEPINFER_E4M3_ROW(b)                                                                     \
-  DecodeE4m3(b), DecodeE4m3(b + 1), DecodeE4m3(b + 2), DecodeE4m3(b + 3), DecodeE4m3(b + 4),      \
+#define DEEPINFER_E4M3_ROW(b)                                                                \
+  DecodeE4m3(b), DecodeE4m3(b + 1), DecodeE4m3(b + 2), DecodeE4m3(b + 3), DecodeE4m3(b + 4), \
       DecodeE4m3(b + 5), DecodeE4m3(b + 6), DecodeE4m3(b + 7)
-#define DEEPINFER_E4M3_BLOCK(b)                                                                   \
+#define DEEPINFER_E4M3_BLOCK(b) \
   DEEPINFER_E4M3_ROW(b), DEEPINFER_E4M3_ROW(b + 8), DEEPINFER_E4M3_ROW(b + 16), DEEPINFER_E4M3_ROW(b + 24)
 
-constinit const float kE4m3Table[256] = {
-    DEEPINFER_E4M3_BLOCK(0),   DEEPINFER_E4M3_BLOCK(32),  DEEPINFER_E4M3_BLOCK(64),  DEEPINFER_E4M3_BLOCK(96),
-    DEEPINFER_E4M3_BLOCK(128), DEEPINFER_E4M3_BLOCK(160), DEEPINFER_E4M3_BLOCK(192), DEEPINFER_E4M3_BLOCK(224)};
+constinit const float kE4m3Table[256] = {DEEPINFER_E4M3_BLOCK(0),   DEEPINFER_E4M3_BLOCK(32),
+                                         DEEPINFER_E4M3_BLOCK(64),  DEEPINFER_E4M3_BLOCK(96),
+                                         DEEPINFER_E4M3_BLOCK(128), DEEPINFER_E4M3_BLOCK(160),
+                                         DEEPINFER_E4M3_BLOCK(192), DEEPINFER_E4M3_BLOCK(224)};
 
 uint8_t FloatToE4m3(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -50,7 +51,8 @@ uint8_t FloatToE4m3(float value) {
 uint8_t FloatToE2m1(float value) {
   const float m = std::fabs(value);
   // Ties go to the even code: up at the midpoints 0.75, 1.75 and 3.5, down at the others.
-  const int code = (m > 0.25f) + (m >= 0.75f) + (m > 1.25f) + (m >= 1.75f) + (m > 2.5f) + (m >= 3.5f) + (m > 5.0f);
+  const int code =
+      (m > 0.25f) + (m >= 0.75f) + (m > 1.25f) + (m >= 1.75f) + (m > 2.5f) + (m >= 3.5f) + (m > 5.0f);
   return static_cast<uint8_t>(code | (std::signbit(value) ? 8 : 0));
 }
 

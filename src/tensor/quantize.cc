@@ -57,7 +57,8 @@ void QuantizeFp4Main(const Bf16* x, int64_t d, uint8_t* codes, uint8_t* scales) 
 }
 
 void DequantizeFp8(const uint8_t* codes, const uint8_t* scales, int64_t d, Bf16* out) {
-  for (int64_t i = 0; i < d; ++i) out[i] = ToBf16(E4m3ToFloat(codes[i]) * E8m0ToFloat(scales[i / kQuantGroup]));
+  for (int64_t i = 0; i < d; ++i)
+    out[i] = ToBf16(E4m3ToFloat(codes[i]) * E8m0ToFloat(scales[i / kQuantGroup]));
 }
 
 void DequantizeFp4Index(const uint8_t* codes, const uint8_t* scales, int64_t d, Bf16* out) {

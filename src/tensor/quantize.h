@@ -8,8 +8,8 @@
 
 namespace deepinfer {
 
-inline constexpr int kQuantGroup = 32;    // activations, window KV, index keys, weight blocks
-inline constexpr int kMainKvGroup = 16;   // main compressed KV
+inline constexpr int kQuantGroup = 32;   // activations, window KV, index keys, weight blocks
+inline constexpr int kMainKvGroup = 16;  // main compressed KV
 
 /// fp8_act: x bf16 [d] -> E4M3 codes [d], E8M0 scales [d/32].
 void QuantizeFp8(const Bf16* x, int64_t d, uint8_t* codes, uint8_t* scales);

@@ -1,11 +1,11 @@
 #include "model/golden_observer.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+
+#include <gtest/gtest.h>
 
 namespace deepinfer::testing {
 namespace {
@@ -18,7 +18,8 @@ int64_t DifferingBits(std::span<const Bf16> a, std::span<const Bf16> b) {
 
 int64_t DifferingBits(std::span<const float> a, std::span<const float> b) {
   int64_t count = 0;
-  for (size_t i = 0; i < a.size(); ++i) count += std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i]);
+  for (size_t i = 0; i < a.size(); ++i)
+    count += std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i]);
   return count;
 }
 
@@ -34,16 +35,19 @@ void ExpectScores(const std::string& name, std::span<const float> got, std::span
     const int32_t a = std::bit_cast<int32_t>(got[i]) >> 16, b = std::bit_cast<int32_t>(want[i]) >> 16;
     EXPECT_LE(std::abs(a - b), 1) << name << " element " << i << ": " << got[i] << " for " << want[i];
   }
-  EXPECT_LE(static_cast<double>(differing), std::max(0.01 * static_cast<double>(finite), 1.0)) << name << " of " << finite;
+  EXPECT_LE(static_cast<double>(differing), std::max(0.01 * static_cast<double>(finite), 1.0))
+      << name << " of " << finite;
 }
 
 /// Class "grid": at most 0.2 % of the elements differ (one element in small tensors).
 void ExpectGrid(const std::string& name, const Comparison& c) {
-  EXPECT_LE(static_cast<double>(c.differing), std::max(0.002 * static_cast<double>(c.elements), 1.0)) << name << ": " << c.ToString();
+  EXPECT_LE(static_cast<double>(c.differing), std::max(0.002 * static_cast<double>(c.elements), 1.0))
+      << name << ": " << c.ToString();
 }
 
 template <typename T>
-void ExpectDrift(const std::string& name, std::span<const T> got, std::span<const T> want, double (*value)(T)) {
+void ExpectDrift(const std::string& name, std::span<const T> got, std::span<const T> want,
+                 double (*value)(T)) {
   double error = 0, norm = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double a = value(got[i]), b = value(want[i]);
@@ -68,7 +72,8 @@ double Overlap(std::span<const int32_t> got, std::span<const int32_t> golden) {
 
 }  // namespace
 
-void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<const Bf16> got, Strictness strictness) {
+void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<const Bf16> got,
+                  Strictness strictness) {
   const std::span<const Bf16> want = file.Bf16s(name);
   file.MarkCompared(name);
   ASSERT_EQ(got.size(), want.size()) << name;
@@ -84,7 +89,8 @@ void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<con
   EXPECT_TRUE(WithinBf16Class(c)) << name << ": " << c.ToString();
 }
 
-void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<const float> got, Strictness strictness) {
+void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<const float> got,
+                  Strictness strictness) {
   const std::span<const float> want = file.Floats(name);
   file.MarkCompared(name);
   ASSERT_EQ(got.size(), want.size()) << name;
@@ -146,7 +152,8 @@ Strictness GoldenObserver::StrictnessOf(const std::string& name) const {
   return file_.Has(prefix_ + "." + feeds) ? strictness_ : Strictness::kDrift;
 }
 
-void GoldenObserver::OnBf16(const std::string& name, std::span<Bf16> data, std::span<const int64_t> /*shape*/) {
+void GoldenObserver::OnBf16(const std::string& name, std::span<Bf16> data,
+                            std::span<const int64_t> /*shape*/) {
   const std::string key = prefix_ + "." + name;
   if (!file_.Has(key)) return;
   ExpectGolden(file_, key, data, StrictnessOf(name));
@@ -154,7 +161,8 @@ void GoldenObserver::OnBf16(const std::string& name, std::span<Bf16> data, std::
   if (inject_ && want.size() == data.size()) std::copy(want.begin(), want.end(), data.begin());
 }
 
-void GoldenObserver::OnFloat(const std::string& name, std::span<float> data, std::span<const int64_t> /*shape*/) {
+void GoldenObserver::OnFloat(const std::string& name, std::span<float> data,
+                             std::span<const int64_t> /*shape*/) {
   const std::string key = prefix_ + "." + name;
   if (!file_.Has(key)) return;
   ExpectGolden(file_, key, data, StrictnessOf(name));
@@ -162,13 +170,15 @@ void GoldenObserver::OnFloat(const std::string& name, std::span<float> data, std
   if (inject_ && want.size() == data.size()) std::copy(want.begin(), want.end(), data.begin());
 }
 
-void GoldenObserver::OnInt64(const std::string& name, std::span<int64_t> data, std::span<const int64_t> /*shape*/) {
+void GoldenObserver::OnInt64(const std::string& name, std::span<int64_t> data,
+                             std::span<const int64_t> /*shape*/) {
   const std::string key = prefix_ + "." + name;
   if (!file_.Has(key)) return;
   ExpectGoldenExact(file_, key, std::vector<int32_t>(data.begin(), data.end()));
 }
 
-void GoldenObserver::OnInt32(const std::string& name, std::span<int32_t> data, std::span<const int64_t> shape) {
+void GoldenObserver::OnInt32(const std::string& name, std::span<int32_t> data,
+                             std::span<const int64_t> shape) {
   const std::string key = prefix_ + "." + name;
   if (!file_.Has(key)) return;
   if (name.ends_with(".topk")) return CompareTopK(key, data, shape[0], StrictnessOf(name));
@@ -178,16 +188,19 @@ void GoldenObserver::OnInt32(const std::string& name, std::span<int32_t> data, s
 }
 
 void GoldenObserver::CompareTopK(const std::string& key, std::span<int32_t> data, int64_t rows,
-                                    Strictness strictness) {
+                                 Strictness strictness) {
   const std::span<const int32_t> want = file_.Ints(key);
   file_.MarkCompared(key);
-  const int64_t width = static_cast<int64_t>(data.size()) / rows, golden_width = static_cast<int64_t>(want.size()) / rows;
+  const int64_t width = static_cast<int64_t>(data.size()) / rows,
+                golden_width = static_cast<int64_t>(want.size()) / rows;
   const std::string scores_key = key.substr(0, key.size() - 4) + "scores";
-  const std::span<const float> scores = file_.Has(scores_key) ? file_.Floats(scores_key) : std::span<const float>();
+  const std::span<const float> scores =
+      file_.Has(scores_key) ? file_.Floats(scores_key) : std::span<const float>();
   for (int64_t t = 0; t < rows; ++t) {
     const std::vector<int32_t> golden(want.begin() + t * golden_width, want.begin() + (t + 1) * golden_width);
     std::vector<int32_t> got(data.begin() + t * width, data.begin() + t * width + golden_width);
-    for (int64_t i = golden_width; i < width; ++i) ASSERT_EQ(data[static_cast<size_t>(t * width + i)], -1) << key;
+    for (int64_t i = golden_width; i < width; ++i)
+      ASSERT_EQ(data[static_cast<size_t>(t * width + i)], -1) << key;
     if (strictness == Strictness::kDrift) {
       EXPECT_GE(Overlap(got, golden), 1 - kMaxDrift) << key << " row " << t;
     } else if (got != golden && strictness == Strictness::kTolerance && !scores.empty()) {
@@ -195,10 +208,13 @@ void GoldenObserver::CompareTopK(const std::string& key, std::span<int32_t> data
       const float* row = scores.data() + t * static_cast<int64_t>(scores.size()) / rows;
       float kth = INFINITY;
       for (int32_t j : golden) kth = j < 0 ? kth : std::min(kth, row[j]);
-      for (const auto& [mine, other] : {std::pair<const std::vector<int32_t>*, const std::vector<int32_t>*>(&got, &golden), {&golden, &got}}) {
+      for (const auto& [mine, other] :
+           {std::pair<const std::vector<int32_t>*, const std::vector<int32_t>*>(&got, &golden),
+            {&golden, &got}}) {
         for (int32_t j : *mine) {
           if (j < 0 || std::find(other->begin(), other->end(), j) != other->end()) continue;
-          EXPECT_LE(std::fabs(row[j] - kth), std::fabs(kth) * 2.0f / 128.0f) << key << " row " << t << " entry " << j;
+          EXPECT_LE(std::fabs(row[j] - kth), std::fabs(kth) * 2.0f / 128.0f)
+              << key << " row " << t << " entry " << j;
         }
       }
     } else {
@@ -209,9 +225,10 @@ void GoldenObserver::CompareTopK(const std::string& key, std::span<int32_t> data
 }
 
 void GoldenObserver::CompareCandidates(const std::string& key, std::span<int32_t> data, int64_t rows,
-                                    Strictness strictness) {
+                                       Strictness strictness) {
   const std::span<const uint8_t> want = file_.Bytes(key);
-  const int64_t width = static_cast<int64_t>(data.size()) / rows, entries = static_cast<int64_t>(want.size()) / rows;
+  const int64_t width = static_cast<int64_t>(data.size()) / rows,
+                entries = static_cast<int64_t>(want.size()) / rows;
   std::vector<uint8_t> got(want.size(), 0);
   constexpr int64_t kBlock = 4;  // candidate_block_size of both golden checkpoints
   for (int64_t t = 0; t < rows; ++t) {
@@ -240,7 +257,8 @@ void GoldenObserver::CompareExperts(const std::string& key, std::span<int32_t> d
     // Scores are recomputed inside the operation: another expert may be chosen only where the recorded scores tie within the fp32 class.
     const std::span<const float> scores = file_.Floats(scores_key);
     file_.MarkCompared(key);
-    const int64_t experts = static_cast<int64_t>(scores.size()) / rows, k = static_cast<int64_t>(data.size()) / rows;
+    const int64_t experts = static_cast<int64_t>(scores.size()) / rows,
+                  k = static_cast<int64_t>(data.size()) / rows;
     for (size_t i = 0; i < data.size(); ++i) {
       if (data[i] == want[i]) continue;
       const float* row = scores.data() + static_cast<int64_t>(i) / k * experts;

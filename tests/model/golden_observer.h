@@ -11,16 +11,18 @@
 namespace deepinfer::testing {
 
 enum class Strictness {
-  kBits,       // every bit equal: the reference kernels
+  kBits,  // every bit equal: the reference kernels
   kTolerance,  // the manifest's tolerance class of each tensor, which presumes that its module was fed recorded inputs
-  kDrift,      // its module's input was not recorded: no class applies, rounding noise adds up over the layers. The relative L2
-               // distance must stay below kMaxDrift, which a wrong module does not reach
+  kDrift,  // its module's input was not recorded: no class applies, rounding noise adds up over the layers. The relative L2
+           // distance must stay below kMaxDrift, which a wrong module does not reach
 };
 inline constexpr double kMaxDrift = 0.5;
 
 /// Compares one tensor under its class; a failure is reported to GoogleTest with the tensor's name. Marks it as compared.
-void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<const Bf16> got, Strictness strictness);
-void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<const float> got, Strictness strictness);
+void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<const Bf16> got,
+                  Strictness strictness);
+void ExpectGolden(const GoldenFile& file, const std::string& name, std::span<const float> got,
+                  Strictness strictness);
 void ExpectGoldenExact(const GoldenFile& file, const std::string& name, std::span<const int32_t> got);
 void ExpectGoldenExact(const GoldenFile& file, const std::string& name, std::span<const uint8_t> got);
 
@@ -40,7 +42,8 @@ class GoldenObserver : public model::Observer {
   /// How a tensor of this pass can be held to its golden.
   Strictness StrictnessOf(const std::string& name) const;
   void CompareTopK(const std::string& key, std::span<int32_t> data, int64_t rows, Strictness strictness);
-  void CompareCandidates(const std::string& key, std::span<int32_t> data, int64_t rows, Strictness strictness);
+  void CompareCandidates(const std::string& key, std::span<int32_t> data, int64_t rows,
+                         Strictness strictness);
   void CompareExperts(const std::string& key, std::span<int32_t> data, int64_t rows, Strictness strictness);
 
   const GoldenFile& file_;

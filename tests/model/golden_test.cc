@@ -1,11 +1,11 @@
 // The goldens of both tiny checkpoints through the production backbone (spec: model.md §14, goldens' manifests). The reference kernels
 // must give every bit; other kernels the tolerance class of each tensor when fed recorded inputs, and the end-to-end rules.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
+
+#include <gtest/gtest.h>
 
 #include "model/golden_observer.h"
 #include "model/model_fixture.h"
@@ -29,13 +29,15 @@ class GoldenRun {
 
   void Prompts() {
     for (const std::string& name : file_.Names()) {
-      if (name.ends_with(".ids") && name.starts_with("p") && name.find('.') == name.size() - 4 && name != "prefix_hit.ids") {
+      if (name.ends_with(".ids") && name.starts_with("p") && name.find('.') == name.size() - 4 &&
+          name != "prefix_hit.ids") {
         RunPrompt(name.substr(0, name.size() - 4));
       }
     }
     if (exact()) return;
     const double texts = greedy_texts_;
-    EXPECT_LE(greedy_kl_ / texts, std::max(10 * greedy_noise_ / texts, 2e-3)) << "generated rows of all prompts";
+    EXPECT_LE(greedy_kl_ / texts, std::max(10 * greedy_noise_ / texts, 2e-3))
+        << "generated rows of all prompts";
   }
 
   void Image() {
@@ -57,7 +59,8 @@ class GoldenRun {
     auto donor = model_.NewSequence();
     model_.Feed(donor.get(), ids, LogitsWanted::kNone);
     auto sequence = Check(Sequence::FromPrefix(*donor, kHit));
-    const ChunkOutput out = model_.Feed(sequence.get(), ids.subspan(kHit - model_.backbone->config().sliding_window));
+    const ChunkOutput out =
+        model_.Feed(sequence.get(), ids.subspan(kHit - model_.backbone->config().sliding_window));
     Logits("prefix_hit.logits", out, "p131", Fed::kOwn);
     State("prefix_hit.state", *sequence, "p131", Fed::kOwn);
   }
@@ -77,7 +80,9 @@ class GoldenRun {
   }
 
   bool exact() const { return strictness_ == Strictness::kBits; }
-  GoldenObserver Observer(const std::string& prefix) { return GoldenObserver(file_, prefix, strictness_, !exact()); }
+  GoldenObserver Observer(const std::string& prefix) {
+    return GoldenObserver(file_, prefix, strictness_, !exact());
+  }
 
   void RunPrompt(const std::string& p) {
     SCOPED_TRACE(p);
@@ -128,9 +133,11 @@ class GoldenRun {
   void Truncated(const std::string& p, std::span<const int32_t> ids) {
     const int64_t keep = model_.backbone->config().sliding_window + 4;
     auto halo = model_.NewSequence();
-    Logits(p + ".exact_halo.logits", model_.Feed(halo.get(), ids, LogitsWanted::kAll, PrefillMode::kExactHalo), p, Fed::kOwn);
+    Logits(p + ".exact_halo.logits",
+           model_.Feed(halo.get(), ids, LogitsWanted::kAll, PrefillMode::kExactHalo), p, Fed::kOwn);
     auto replay = model_.NewSequence();
-    const ChunkOutput out = model_.Feed(replay.get(), ids, LogitsWanted::kAll, PrefillMode::kBoundedReplay, 0, keep);
+    const ChunkOutput out =
+        model_.Feed(replay.get(), ids, LogitsWanted::kAll, PrefillMode::kBoundedReplay, 0, keep);
     Logits(p + ".bounded_replay.logits", out, p, Fed::kOwn);
     State(p + ".bounded_replay.state", *replay, p, Fed::kOwn);
     Greedy(p + ".bounded_replay", replay.get(), LastRow(out), p);
@@ -142,7 +149,8 @@ class GoldenRun {
   }
 
   /// Greedy text, teacher-forced for kernels that may differ in the last bits.
-  void Greedy(const std::string& p, Sequence* sequence, std::vector<float> logits, const std::string& noise_of) {
+  void Greedy(const std::string& p, Sequence* sequence, std::vector<float> logits,
+              const std::string& noise_of) {
     const std::span<const int32_t> tokens = Input<int32_t>(p + ".greedy.tokens");
     const size_t vocab = logits.size();
     std::vector<float> rows, margins;
@@ -156,7 +164,8 @@ class GoldenRun {
         const std::span<const float> golden = file_.Floats(p + ".greedy.logits").subspan(step * vocab, vocab);
         const float margin = golden[static_cast<size_t>(tokens[step])] - golden[static_cast<size_t>(best)];
         EXPECT_FALSE(exact()) << p << " step " << step;
-        EXPECT_LT(margin, std::max(4 * *file_.Noise(CoveringPrompt(noise_of), "max_abs"), 0.5)) << p << " step " << step;
+        EXPECT_LT(margin, std::max(4 * *file_.Noise(CoveringPrompt(noise_of), "max_abs"), 0.5))
+            << p << " step " << step;
       }
       if (step + 1 < tokens.size()) logits = LastRow(model_.Feed(sequence, tokens.subspan(step, 1)));
     }
@@ -177,7 +186,8 @@ class GoldenRun {
     std::string best = p;
     size_t best_length = SIZE_MAX;
     for (const std::string& name : file_.Names("p")) {
-      if (!name.ends_with(".ids") || name.find('.') != name.size() - 4 || name.starts_with("prefix")) continue;
+      if (!name.ends_with(".ids") || name.find('.') != name.size() - 4 || name.starts_with("prefix"))
+        continue;
       const size_t length = file_.Ints(name).size();
       if (length >= needed && length < best_length) {
         best = name.substr(0, name.size() - 4);
@@ -214,7 +224,8 @@ class GoldenRun {
   }
 
   double MeanKl(std::span<const float> want, std::span<const float> got) const {
-    const size_t vocab = static_cast<size_t>(model_.backbone->config().vocab_size), rows = want.size() / vocab;
+    const size_t vocab = static_cast<size_t>(model_.backbone->config().vocab_size),
+                 rows = want.size() / vocab;
     double kl = 0;
     for (size_t r = 0; r < rows; ++r) kl += Kl(want.subspan(r * vocab, vocab), got.subspan(r * vocab, vocab));
     return kl / static_cast<double>(rows);
@@ -246,8 +257,8 @@ class GoldenRun {
     for (size_t s = 0; s < c.kv_source_layer_ids.size(); ++s) {
       const std::string layer = std::to_string(c.kv_source_layer_ids[s]);
       for (const char* kind : {"main", "index"}) {
-        const Sequence::EntryImage image =
-            kind[0] == 'm' ? sequence.MainEntries(static_cast<int>(s)) : sequence.IndexEntries(static_cast<int>(s));
+        const Sequence::EntryImage image = kind[0] == 'm' ? sequence.MainEntries(static_cast<int>(s))
+                                                          : sequence.IndexEntries(static_cast<int>(s));
         const std::string name = prefix + "." + kind + "." + layer;
         ASSERT_EQ(file_.Has(name + ".codes"), image.count > 0) << name;
         if (image.count > 0) StateBytes(name, image.codes, image.scales, noise_of, kind, fed);
@@ -308,14 +319,20 @@ TEST_P(Golden, EveryTensor) {
   }
   // Everything but the unit vectors, which have tests of their own (golden_unit_test.cc and the tests of tensor and kernels).
   std::vector<std::string> missed = run.file().NotCompared();
-  std::erase_if(missed, [](const std::string& name) { return name.starts_with("unit.") || name.starts_with("quant."); });
-  EXPECT_TRUE(missed.empty()) << missed.size() << " tensors were not compared, the first is " << missed.front();
+  std::erase_if(missed, [](const std::string& name) {
+    return name.starts_with("unit.") || name.starts_with("quant.");
+  });
+  EXPECT_TRUE(missed.empty()) << missed.size() << " tensors were not compared, the first is "
+                              << missed.front();
   EXPECT_EQ(run.file().Names().size(), checkpoint == "tiny" ? 1185u : 237u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Golden,
-                         ::testing::Combine(::testing::Values("tiny", "tiny_trained"), ::testing::ValuesIn(KernelTargets())),
-                         [](const auto& param) { return std::get<0>(param.param) + "_" + std::get<1>(param.param); });
+                         ::testing::Combine(::testing::Values("tiny", "tiny_trained"),
+                                            ::testing::ValuesIn(KernelTargets())),
+                         [](const auto& param) {
+                           return std::get<0>(param.param) + "_" + std::get<1>(param.param);
+                         });
 
 }  // namespace
 }  // namespace deepinfer::testing

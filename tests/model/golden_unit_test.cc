@@ -17,8 +17,10 @@ TEST(GoldenUnit, RopeFrequencies) {
   const ModelConfig& c = tiny.backbone->config();
   ExpectGolden(file, "unit.rope.plain.freqs", model::LayerFrequencies(c, false), Strictness::kBits);
   ExpectGolden(file, "unit.rope.yarn.freqs", model::LayerFrequencies(c, true), Strictness::kBits);
-  ExpectGolden(file, "unit.rope.released_plain.freqs", model::LayerFrequencies(ReleasedConfig(), false), Strictness::kBits);
-  ExpectGolden(file, "unit.rope.released_yarn.freqs", model::LayerFrequencies(ReleasedConfig(), true), Strictness::kBits);
+  ExpectGolden(file, "unit.rope.released_plain.freqs", model::LayerFrequencies(ReleasedConfig(), false),
+               Strictness::kBits);
+  ExpectGolden(file, "unit.rope.released_yarn.freqs", model::LayerFrequencies(ReleasedConfig(), true),
+               Strictness::kBits);
 }
 
 TEST(GoldenUnit, EngramRows) {
@@ -26,7 +28,8 @@ TEST(GoldenUnit, EngramRows) {
   const Result<EngramConstants> constants = ComputeEngramConstants(ReleasedConfig());
   ASSERT_TRUE(constants.ok());
   const std::span<const int32_t> compressed = file.Ints("unit.engram.compressed");
-  for (const auto& [name, dead] : {std::pair("unit.engram.rows", false), std::pair("unit.engram.rows_dead2", true)}) {
+  for (const auto& [name, dead] :
+       {std::pair("unit.engram.rows", false), std::pair("unit.engram.rows_dead2", true)}) {
     std::vector<int32_t> ids(compressed.begin(), compressed.end());
     if (dead) ids[2] = model::kDeadToken;
     std::vector<int32_t> rows;

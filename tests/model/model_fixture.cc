@@ -50,8 +50,9 @@ TestModel TestModel::LoadDir(const std::string& dir, std::string_view target, in
 
 std::unique_ptr<model::Sequence> TestModel::NewSequence() const { return Check(backbone->NewSequence()); }
 
-model::ChunkOutput TestModel::Feed(model::Sequence* sequence, std::span<const int32_t> ids, model::LogitsWanted logits,
-                                   model::PrefillMode mode, int64_t prompt_length, int64_t keep, model::Observer* observer) {
+model::ChunkOutput TestModel::Feed(model::Sequence* sequence, std::span<const int32_t> ids,
+                                   model::LogitsWanted logits, model::PrefillMode mode, int64_t prompt_length,
+                                   int64_t keep, model::Observer* observer) {
   model::Chunk chunk;
   chunk.sequence = sequence;
   chunk.ids = ids;

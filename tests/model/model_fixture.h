@@ -22,16 +22,18 @@ struct TestModel {
   std::unique_ptr<model::Backbone> backbone;
 
   /// `folder` below the test data, e.g. "goldens/tiny".
-  static TestModel Load(const std::string& folder, std::string_view target, int threads = 2, int64_t max_rows = 512);
+  static TestModel Load(const std::string& folder, std::string_view target, int threads = 2,
+                        int64_t max_rows = 512);
   /// A folder anywhere.
-  static TestModel LoadDir(const std::string& dir, std::string_view target, int threads = 2, int64_t max_rows = 512);
+  static TestModel LoadDir(const std::string& dir, std::string_view target, int threads = 2,
+                           int64_t max_rows = 512);
 
   std::unique_ptr<model::Sequence> NewSequence() const;
   /// Feeds `ids` to `sequence` in one pass; throws on an error.
   model::ChunkOutput Feed(model::Sequence* sequence, std::span<const int32_t> ids,
                           model::LogitsWanted logits = model::LogitsWanted::kAll,
-                          model::PrefillMode mode = model::PrefillMode::kFull, int64_t prompt_length = 0, int64_t keep = 0,
-                          model::Observer* observer = nullptr);
+                          model::PrefillMode mode = model::PrefillMode::kFull, int64_t prompt_length = 0,
+                          int64_t keep = 0, model::Observer* observer = nullptr);
   /// Runs any chunk; throws on an error.
   model::ChunkOutput Run(const model::Chunk& chunk, bool taps = false, model::Observer* observer = nullptr);
 };

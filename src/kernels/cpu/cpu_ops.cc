@@ -1,12 +1,12 @@
 #include "kernels/cpu/cpu_ops.h"
 
-#include <hwy/detect_targets.h>
-#include <hwy/targets.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+
+#include <hwy/detect_targets.h>
+#include <hwy/targets.h>
 
 #include "base/cpu_count.h"
 #include "kernels/cpu/back_end.h"

@@ -6,10 +6,10 @@
 #define DEEPINFER_KERNELS_CPU_SIMD_INL_H_
 #endif
 
-#include <hwy/highway.h>
-
 #include <cstdint>
 #include <cstring>
+
+#include <hwy/highway.h>
 
 #include "tensor/dtype.h"
 
