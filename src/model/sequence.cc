@@ -54,14 +54,19 @@ Result<std::unique_ptr<Sequence>> Sequence::Clone() const {
   copy->window_end_ = window_end_;
   copy->compressed_ids_ = compressed_ids_;
   copy->sealed_ = sealed_;
+  copy->furthest_ = furthest_;
   copy->write_floor_ = write_floor_;
   return copy;
 }
 
 Status Sequence::Rollback(int64_t count) {
-  if (count < 0 || count > kMaxRollback || count > length() - sealed_) {
-    return InvalidArgument("cannot drop " + std::to_string(count) + " rows: at most " + std::to_string(kMaxRollback) +
-                               ", and none of the " + std::to_string(sealed_) + " rows of the prompt", "count");
+  if (count == 0) return OkStatus();
+  furthest_ = std::max(furthest_, length());
+  const int64_t prompt = std::max(sealed_, write_floor_);
+  if (count < 0 || length() - count < std::max(prompt, furthest_ - kMaxRollback)) {
+    return InvalidArgument("cannot drop " + std::to_string(count) + " rows of " + std::to_string(length()) + ": at most " +
+                               std::to_string(kMaxRollback) + " of the " + std::to_string(furthest_) + " taken in, and none of the " +
+                               std::to_string(prompt) + " of the prompt", "count");
   }
   compressed_ids_.resize(compressed_ids_.size() - static_cast<size_t>(count));
   for (int32_t& end : window_end_) end = std::min(end, static_cast<int32_t>(length()));

@@ -34,7 +34,8 @@ class Sequence {
   void SealPrompt() { sealed_ = length(); }
   int64_t sealed() const { return sealed_; }
 
-  /// Forgets the last `count` rows. Errors: kInvalidArgument when count > kMaxRollback or it would reach into the prompt.
+  /// Forgets the last `count` rows. Errors: kInvalidArgument when it would reach into the prompt (sealed or adopted) or further than
+  /// kMaxRollback rows behind the furthest row ever taken in: the rings hold no more.
   Status Rollback(int64_t count);
 
   /// Packed bytes for tests and for moving state: one layer's ring as the goldens have it, slot p mod window holding position p.
@@ -81,6 +82,7 @@ class Sequence {
   std::vector<int32_t> window_end_;                     // per layer: one past the last position written
   std::vector<int32_t> compressed_ids_;
   int64_t sealed_ = 0;
+  int64_t furthest_ = 0;     // greatest length that a rollback has left behind
   int64_t write_floor_ = 0;  // groups whose last token is below are kept as they are
 };
 
