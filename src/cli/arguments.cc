@@ -69,8 +69,11 @@ Status UnknownOption(const CommandSpec& spec, std::string word) {
     for (const OptionSpec& option : group.options) names.push_back(option.name);
   }
   const std::string nearest = word.starts_with("--") ? Nearest(word, names) : std::string();
+  if (!nearest.empty()) {
+    return InvalidArgument(fmt::format("unknown option {}; did you mean {}?", word, nearest), spec.name)
+        .WithHint(nearest);
+  }
   Status status = InvalidArgument(fmt::format("unknown option {}", word), spec.name);
-  if (!nearest.empty()) return std::move(status).WithHint(nearest);
   if (word.starts_with("--"))
     return std::move(status).WithHint(fmt::format("deepinfer {} --help", spec.name));
   return std::move(status).WithHint(
@@ -106,9 +109,9 @@ Status TooMany(const CommandSpec& spec, const std::string& last) {
 }
 
 Status MissingValue(const CommandSpec& spec, const std::string& message) {
-  // The lexer's message begins with the option's name.
+  // The lexer's message begins with the option's name, of flags without the dashes.
   const std::string name = message.substr(0, message.find_first_of(": "));
-  const OptionSpec* option = spec.Find(name);
+  const OptionSpec* option = spec.Find(name.starts_with("-") ? name : "--" + name);
   if (option == nullptr) return InvalidArgument(message, spec.name);
   if (option->kind == ValueKind::kFlag)
     return InvalidArgument(fmt::format("{} takes no value", option->name), option->name);

@@ -44,7 +44,9 @@ int ReportUnknownCommand(const std::string& name, bool as_json) {
   for (const CommandSpec& spec : AllSpecs()) names.push_back(spec.name);
   const bool is_option = name.starts_with("-");
   const std::string nearest = is_option ? std::string() : Nearest(name, names);
-  Status status = InvalidArgument(fmt::format("unknown {} {}", is_option ? "option" : "command", name));
+  std::string message = fmt::format("unknown {} {}", is_option ? "option" : "command", name);
+  if (!nearest.empty()) message += fmt::format("; did you mean {}?", nearest);
+  Status status = InvalidArgument(std::move(message));
   return ReportError(std::move(status).WithHint("deepinfer " + (nearest.empty() ? "--help" : nearest)),
                      as_json);
 }

@@ -36,6 +36,12 @@ Status AsOption(Status status) {
   return Status(status.code(), message, option).WithHint(status.hint());
 }
 
+// Fields of EngineOptions that options set.
+bool IsOptionField(std::string_view where) {
+  return where == "device" || where == "cpu_target" || where == "keep_tokens" || where == "threads" ||
+         where == "prefill";
+}
+
 Status AddLogitBias(const Arguments& args, int64_t vocab_size, sampling::SamplingParams* params) {
   for (const std::string& text : args.All("--logit-bias")) {
     const size_t equals = text.find('=');
@@ -135,33 +141,28 @@ OptionGroup ModelOptions(bool with_prefill) {
 }
 
 OptionGroup SamplingOptions() {
-  OptionGroup group{.title = "Sampling", .options = {}};
+  OptionGroup group{.title = "Sampling (defaults where generation_config.json says nothing)", .options = {}};
   const sampling::SamplingParams defaults;
   for (const sampling::FieldSpec& field : sampling::Fields()) {
-    group.options.push_back(
-        {.name = OptionName(field.name),
-         .kind = field.integer ? ValueKind::kInteger : ValueKind::kReal,
-         .value = field.integer ? "N" : "X",
-         .help = fmt::format("{}; default {} unless generation_config.json says otherwise", field.meaning,
-                             field.get(defaults)),
-         .min = field.min,
-         .max = field.max,
-         .min_excluded = field.min_excluded});
+    group.options.push_back({.name = OptionName(field.name),
+                             .kind = field.integer ? ValueKind::kInteger : ValueKind::kReal,
+                             .value = field.integer ? "N" : "X",
+                             .help = fmt::format("{}; default {}", field.meaning, field.get(defaults)),
+                             .min = field.min,
+                             .max = field.max,
+                             .min_excluded = field.min_excluded});
   }
   group.options.push_back({.name = "--logit-bias",
                            .kind = ValueKind::kText,
                            .value = "ID=X",
                            .help = "adds X, -100 to 100, to the logit of one token id",
                            .repeated = true});
-  group.options.push_back(
-      {.name = "--max-tokens",
-       .kind = ValueKind::kInteger,
-       .value = "N",
-       .help =
-           fmt::format("most tokens of an answer; default {} unless generation_config.json says otherwise",
-                       kDefaultMaxTokens),
-       .min = 1,
-       .max = 1 << 30});
+  group.options.push_back({.name = "--max-tokens",
+                           .kind = ValueKind::kInteger,
+                           .value = "N",
+                           .help = fmt::format("most tokens of an answer; default {}", kDefaultMaxTokens),
+                           .min = 1,
+                           .max = 1 << 30});
   group.options.push_back({.name = "--stop",
                            .kind = ValueKind::kText,
                            .value = "TEXT",
@@ -254,7 +255,8 @@ Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model_dir, const A
   options.progress = [&meter](uint64_t done, uint64_t total) { meter.Update(done, total); };
   Result<std::unique_ptr<Engine>> engine = Engine::Load(options);
   meter.Clear();
-  if (!engine.ok()) return engine;
+  if (!engine.ok())
+    return IsOptionField(engine.status().where()) ? AsOption(engine.status()) : engine.status();
   const std::string why = options.device == "auto" ? " (auto: this build has no GPU back end)" : "";
   LogInfo(fmt::format("{} on the CPU{}: target {}, {} thread{}, loaded in {:.0f} ms", model_dir, why,
                       (*engine)->kernel_target(), (*engine)->threads(), (*engine)->threads() == 1 ? "" : "s",

@@ -42,7 +42,6 @@ CASES = {
     "error_model": ["generate", "/does/not/exist", "hi"],
     "error_model_json": ["generate", "/does/not/exist", "hi", "--json"],
     "error_device": ["generate", "hi", "--device", "cuda"],
-    "error_cpu_target": ["generate", "hi", "--cpu-target", "abacus"],
     "error_score_prefill": ["score", "--text", "hi", "--prefill", "bounded_replay"],
     "error_batch_output": ["batch", "in.jsonl"],
     "error_batch_input": ["batch", "/does/not/exist.jsonl", "-o", "-"],
