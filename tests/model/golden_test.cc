@@ -106,7 +106,9 @@ class GoldenRun {
     }
     Logits(p + ".logits", out, p, Fed::kOwn);
     if (!recorded) State(p + ".state", *sequence, p, Fed::kOwn);
-    if (file_.Has(p + ".decode.ids")) EXPECT_EQ(ArgMax(LastRow(out)), file_.Ints(p + ".decode.ids")[0]);
+    if (file_.Has(p + ".decode.ids")) {
+      EXPECT_EQ(ArgMax(LastRow(out)), file_.Ints(p + ".decode.ids")[0]);
+    }
     Greedy(p, sequence.get(), LastRow(out), p);
     if (ids.size() > 100) Truncated(p, ids);
   }
