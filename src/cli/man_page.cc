@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 
 #include <fmt/format.h>
 
@@ -11,11 +12,20 @@ namespace {
 // Roff: backslashes and dashes have meanings of their own, and so has a dot or an apostrophe that begins a line.
 std::string Roff(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (c == '\\') {
       out += "\\e";
     } else if (c == '-') {
       out += "\\-";
+    } else if (static_cast<unsigned char>(c) >= 0xc0) {
+      // A character outside ASCII goes in by its number: the page reads the same whatever the formatter takes bytes for.
+      const int length = static_cast<unsigned char>(c) >= 0xe0 ? 3 : 2;
+      uint32_t point = static_cast<unsigned char>(c) & (length == 3 ? 0x0fu : 0x1fu);
+      for (size_t k = 1; k < static_cast<size_t>(length); ++k)
+        point = point << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3fu);
+      out += fmt::format("\\[u{:04X}]", point);
+      i += static_cast<size_t>(length) - 1;
     } else {
       out += c;
     }
