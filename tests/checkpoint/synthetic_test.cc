@@ -192,7 +192,8 @@ TEST(SyntheticTokenizer, EveryMergeIsOfEarlierTokens) {
 }
 
 TEST(SyntheticTokenizer, FlagsAreThoseOfTheReleasedTokens) {
-  for (const json::Value& added : Tokenizer().Find("added_tokens")->AsArray()) {
+  const json::Value tokenizer = Tokenizer();
+  for (const json::Value& added : tokenizer.Find("added_tokens")->AsArray()) {
     const std::string& content = added.Find("content")->AsString();
     if (content == "<｜System｜>") {
       EXPECT_FALSE(added.Find("special")->AsBool());

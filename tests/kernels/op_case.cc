@@ -31,7 +31,8 @@ double Allowed(Match match, double reference, double row_rms) {
   switch (match) {
     case Match::kBf16: return 1.001 * Bf16Ulp(reference) + 1e-4 * row_rms;
     case Match::kBf16Bins: return 1.001 * Bf16Ulp(reference) + 0.1 * row_rms;
-    case Match::kFp32: return 1e-5 * std::max(std::fabs(reference), row_rms) + 1e-38;
+    // The floor: softplus of less than -87 leaves the float range, and a router score is its square root.
+    case Match::kFp32: return 1e-5 * std::max(std::fabs(reference), row_rms) + 2e-19;
     case Match::kScore: return 1.001 * Bf16Ulp(reference);
     case Match::kExact:
     case Match::kFormula: break;
