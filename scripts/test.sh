@@ -29,7 +29,10 @@ build() {
     return 1
   fi
 }
-unit() { ctest --preset ci -j "$jobs"; }
+unit() {
+  local report=$PWD/build/ci/junit.xml
+  ctest --preset ci -j "$jobs" --output-junit "$report" && scripts/support_matrix.py "$report" --check
+}
 
 # Builds and runs the quick tests that match a pattern under a sanitizer.
 sanitize() {
