@@ -149,6 +149,9 @@ Status Validate(const ModelConfig& config);
 /// The configuration of DeepSeek-V4.1-Flash as released (September and 1017).
 ModelConfig ReleasedConfig();
 
+/// Most routed experts of one token; kernels keep that many on the stack.
+inline constexpr int kMaxExpertsPerToken = 64;
+
 /// Largest number of tensors a configuration may ask for.
 inline constexpr int64_t kMaxTensors = 1'000'000;
 

@@ -79,8 +79,8 @@ Status ValidateAttention(const ModelConfig& c) {
   DEEPINFER_RETURN_IF_ERROR(
       MultipleOf(c.num_attention_heads / c.o_groups * c.head_dim, kScaleBlock, "o_groups"));
   DEEPINFER_RETURN_IF_ERROR(MultipleOf(c.o_lora_rank * c.o_groups, kScaleBlock, "o_lora_rank"));
-  DEEPINFER_RETURN_IF_ERROR(NumberInRange(c.rope_theta, 1, 1e12, "rope_theta"));
-  DEEPINFER_RETURN_IF_ERROR(NumberInRange(c.compress_rope_theta, 1, 1e12, "compress_rope_theta"));
+  DEEPINFER_RETURN_IF_ERROR(NumberInRange(c.rope_theta, 2, 1e12, "rope_theta"));
+  DEEPINFER_RETURN_IF_ERROR(NumberInRange(c.compress_rope_theta, 2, 1e12, "compress_rope_theta"));
   DEEPINFER_RETURN_IF_ERROR(NumberInRange(c.rope_factor, 1, 1e6, "rope_scaling.factor"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.original_max_position_embeddings, 1, int64_t{1} << 27,
                                     "rope_scaling.original_max_position_embeddings"));
@@ -155,7 +155,8 @@ Status ValidateIndexer(const ModelConfig& c) {
 Status ValidateExperts(const ModelConfig& c) {
   DEEPINFER_RETURN_IF_ERROR(InRange(c.n_routed_experts, 1, 4096, "n_routed_experts"));
   if (c.n_shared_experts != 1) return Broken("the model has exactly one shared expert", "n_shared_experts");
-  DEEPINFER_RETURN_IF_ERROR(InRange(c.num_experts_per_tok, 1, c.n_routed_experts, "num_experts_per_tok"));
+  DEEPINFER_RETURN_IF_ERROR(InRange(
+      c.num_experts_per_tok, 1, std::min(c.n_routed_experts, kMaxExpertsPerToken), "num_experts_per_tok"));
   DEEPINFER_RETURN_IF_ERROR(PositiveUpTo(c.routed_scaling_factor, 1e4, "routed_scaling_factor"));
   DEEPINFER_RETURN_IF_ERROR(PositiveUpTo(c.gate_temp, 1e4, "gate_temp"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.hc_mult, 1, 16, "hc_mult"));
@@ -197,7 +198,8 @@ Status ValidateDraft(const ModelConfig& c) {
       IncreasingWithin(c.dspark_target_layer_ids, c.num_hidden_layers, "dspark_target_layer_ids"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.dspark_markov_rank, 1, 1 << 16, "dspark_markov_rank"));
   DEEPINFER_RETURN_IF_ERROR(InRange(c.dspark_n_routed_experts, 1, 4096, "dspark_n_routed_experts"));
-  return InRange(c.dspark_num_experts_per_tok, 1, c.dspark_n_routed_experts, "dspark_num_experts_per_tok");
+  return InRange(c.dspark_num_experts_per_tok, 1, std::min(c.dspark_n_routed_experts, kMaxExpertsPerToken),
+                 "dspark_num_experts_per_tok");
 }
 
 Status ValidateQuantization(const ModelConfig& c) {
@@ -224,7 +226,7 @@ Status ValidateVision(const ModelConfig& c) {
       MultipleOf(v.hidden_size, int64_t{4} * v.num_attention_heads, "vision_config.hidden_size"));
   DEEPINFER_RETURN_IF_ERROR(InRange(v.intermediate_size, 1, 1 << 16, "vision_config.intermediate_size"));
   DEEPINFER_RETURN_IF_ERROR(InRange(v.patch_size, 1, 256, "vision_config.patch_size"));
-  DEEPINFER_RETURN_IF_ERROR(NumberInRange(v.rope_theta, 1, 1e12, "vision_config.rope_theta"));
+  DEEPINFER_RETURN_IF_ERROR(NumberInRange(v.rope_theta, 2, 1e12, "vision_config.rope_theta"));
   DEEPINFER_RETURN_IF_ERROR(InRange(v.downsample_ratio, 1, 16, "vision_config.downsample_ratio"));
   DEEPINFER_RETURN_IF_ERROR(InRange(v.max_image_tokens, 4, 1 << 20, "vision_config.max_image_tokens"));
   DEEPINFER_RETURN_IF_ERROR(InRange(v.min_pixels, 1, 1 << 30, "vision_config.min_pixels"));

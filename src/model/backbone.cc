@@ -93,8 +93,13 @@ Status CheckChunk(const ModelConfig& config, const Chunk& chunk) {
           "ids");
     }
   }
-  if (chunk.prompt_length != 0 && chunk.prompt_length < end) {
-    return InvalidArgument("the prompt is shorter than the rows given", "prompt_length");
+  if (chunk.prompt_length != 0 &&
+      (chunk.prompt_length < end || chunk.prompt_length > config.max_position_embeddings)) {
+    return InvalidArgument("a prompt of " + std::to_string(chunk.prompt_length) +
+                               " tokens; it must hold the " + std::to_string(end) +
+                               " given ones and fit the context of " +
+                               std::to_string(config.max_position_embeddings),
+                           "prompt_length");
   }
   if (chunk.mode == PrefillMode::kBoundedReplay && chunk.keep_tokens != 0 &&
       chunk.keep_tokens < config.sliding_window) {

@@ -81,8 +81,9 @@ class Backbone {
 
   Result<std::unique_ptr<Sequence>> NewSequence() const;
 
-  /// Runs all chunks in one pass; outputs[i] belongs to chunks[i]. On an error no sequence has changed its length. Not thread-safe.
-  /// Errors: kInvalidArgument (id out of range, too many rows, context limit), kResourceExhausted, kDataLoss (a file was cut).
+  /// Runs all chunks in one pass; outputs[i] belongs to chunks[i]. Not thread-safe.
+  /// Errors: kInvalidArgument (id out of range, too many rows, context limit) and kResourceExhausted leave every sequence as it was;
+  /// after kDataLoss (a file was cut while it was read) the sequences of the pass hold garbage and must be dropped.
   Status Forward(std::span<const Chunk> chunks, std::span<ChunkOutput> outputs, bool taps = false,
                  Observer* observer = nullptr);
 

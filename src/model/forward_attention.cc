@@ -32,6 +32,7 @@ void ForwardPass::ProduceEntries(int layer) {
   const IndexerWeights& indexer = parts_.weights->layers[layer].attn.indexer;
   const int64_t groups = ListGroups(plan.ratio);
   parts_.counts.source_rows += rows_;
+  if (plan.ratio > 1) parts_.counts.gated_rows += rows_;
   parts_.counts.entries += groups;
   if (plan.ratio == 1) {
     MakeLatents(layer, groups);
@@ -116,20 +117,19 @@ void ForwardPass::PoolLatents(int layer, int64_t groups) {
 }
 
 void ForwardPass::CommitTails() {
-  // entry_seq and entry_index still describe the groups: the rows to commit get arrays of their own.
   int64_t count = 0;
   for (size_t c = 0; c < chunks_.size(); ++c) {
     const ActiveChunk& a = active_[c];
     const int32_t begin = std::max(a.first, a.end - static_cast<int32_t>(tails_[c].capacity));
     for (int32_t p = begin; p < a.end; ++p, ++count) {
-      b_.given_row[count] = static_cast<int32_t>(c);
-      b_.visible[count] = p;
+      b_.tail_seq[count] = static_cast<int32_t>(c);
+      b_.tail_position[count] = p;
     }
   }
   ops_.CommitTail(ctx_, {.rows = count,
                          .dim = config_.head_dim,
-                         .seq = b_.given_row.data(),
-                         .positions = b_.visible.data(),
+                         .seq = b_.tail_seq.data(),
+                         .positions = b_.tail_position.data(),
                          .sequences = tails_});
 }
 

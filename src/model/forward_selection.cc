@@ -44,8 +44,10 @@ void ForwardPass::SelectChunk(int layer, size_t chunk) {
     row = scored;
   }
   while (row < end) {
-    // The chunk's last row has the most columns: no tile of this many rows can overflow the score buffer.
-    const int64_t widest = std::max<int64_t>(ScoreTileColumns(layer, end - 1), 1);
+    // The chunk's last row has the most columns: no tile of this many rows can overflow the score buffer. An observer is shown the
+    // scores of all entries.
+    const int64_t shown = observer_ != nullptr ? chunks_[chunk].sequence->EntryCount(plan.source) : 0;
+    const int64_t widest = std::max<int64_t>({ScoreTileColumns(layer, end - 1), shown, 1});
     const int64_t rows = std::min(end - row, std::max<int64_t>(b_.score_floats / widest, 1));
     ScoreAndSelect(layer, row, rows);
     row += rows;

@@ -38,8 +38,7 @@ Result<PrefillMode> ParsePrefillMode(std::string_view name);
 /// Rows a sequence may drop at any time (spec: design.md §4; dspark.md §2).
 inline constexpr int kMaxRollback = 12;
 
-/// Per layer, the first position of a prompt whose window KV is computed and the first that is a query; -1-based counts never occur:
-/// a layer without queries has query_from == prompt length.
+/// Per layer, the first position of a prompt whose window KV is computed and the first that is a query.
 struct PrefillRanges {
   std::vector<int32_t> window_from;
   std::vector<int32_t> query_from;

@@ -15,11 +15,11 @@ int64_t PoolEntries(const ModelConfig& config, int64_t visible) {
   return (config.candidate_topk_blocks - 1) * block + (visible - (blocks - 1) * block);
 }
 
-void CountLayer(const ModelConfig& config, const LayerPlan& layer, int64_t first_window, int64_t window_from,
-                int64_t query_from, int64_t length, OperationCounts* counts) {
+void CountLayer(const ModelConfig& config, const LayerPlan& layer, int64_t window_from, int64_t query_from,
+                int64_t length, OperationCounts* counts) {
   counts->window_rows += length - window_from;
   for (int64_t p = query_from; p < length; ++p) {
-    counts->attention_slots += std::min(p - first_window + 1, config.sliding_window);
+    counts->attention_slots += std::min(p - window_from + 1, config.sliding_window);
     if (layer.ratio == 0) continue;
     const int64_t visible = (p + 1) / layer.ratio;
     counts->attention_slots += std::min(visible, config.index_topk);
@@ -49,12 +49,12 @@ OperationCounts CountPrefill(const ModelConfig& config, PrefillMode mode, int64_
     if (layer.engram >= 0) counts.engram_rows += rows_in;
     if (layer.mode == AttentionMode::kFull) {
       counts.source_rows += rows_in;
+      if (layer.ratio > 1) counts.gated_rows += rows_in;
       counts.entries += prompt_length / layer.ratio;
     }
     if (layer.mode == AttentionMode::kFull || layer.mode == AttentionMode::kReindex)
       counts.indexer_rows += queries;
-    CountLayer(config, layer, ranges.window_from[l], ranges.window_from[l], ranges.query_from[l],
-               prompt_length, &counts);
+    CountLayer(config, layer, ranges.window_from[l], ranges.query_from[l], prompt_length, &counts);
     rows_in = queries;
   }
   counts.logits_rows = 1;
@@ -73,12 +73,10 @@ double MultiplyAdds(const ModelConfig& c, const OperationCounts& counts) {
                          2 * hc_rows * f(c.hc_mult) * hidden;  // both mHC sites
   const double per_indexer_row =
       f(c.q_lora_rank) * f(c.index_n_heads) * f(c.index_head_dim) + hidden * f(c.index_n_heads);
-  // A ratio-1 source has no gate; counting both projections everywhere overstates it by one of them.
-  const double per_source_row = 2 * hidden * head_dim;
   const double engram = f(c.engram_columns()) * f(c.engram_head_dim) * hidden * f(c.hc_mult + 1);
   return f(counts.encoder_rows + counts.decoder_rows) * per_row + f(counts.window_rows) * hidden * head_dim +
-         f(counts.source_rows) * per_source_row + f(counts.entries) * head_dim * f(c.index_head_dim) +
-         f(counts.indexer_rows) * per_indexer_row +
+         f(counts.source_rows + counts.gated_rows) * hidden * head_dim +
+         f(counts.entries) * head_dim * f(c.index_head_dim) + f(counts.indexer_rows) * per_indexer_row +
          f(counts.score_columns) * f(c.index_n_heads) * f(c.index_head_dim) +
          f(counts.attention_slots) * heads * head_dim * 2 + f(counts.engram_rows) * engram +
          f(counts.logits_rows) * hidden * f(c.vocab_size);

@@ -15,6 +15,7 @@ struct OperationCounts {
   int64_t decoder_rows = 0;     // the same from decoder_start on
   int64_t window_rows = 0;      // window KV rows made, all layers
   int64_t source_rows = 0;      // rows fed to compressors, all sources
+  int64_t gated_rows = 0;       // those of them with a gate projection (ratio above 1)
   int64_t entries = 0;          // compressed entries made, all sources
   int64_t indexer_rows = 0;     // index queries made, all index sources
   int64_t score_columns = 0;    // index scores computed: visible entries, or those inside the candidate pool

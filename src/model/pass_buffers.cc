@@ -42,8 +42,8 @@ Status PassBuffers::Allocate(const ModelConfig& c, int64_t max_rows, const kerne
   const auto take = [&status](auto& array, int64_t count) {
     if (status.ok()) status = array.Allocate(count);
   };
-  for (Array<int32_t>* array :
-       {&ids, &positions, &seq, &given_row, &entry_seq, &entry_index, &entry_position, &visible}) {
+  for (Array<int32_t>* array : {&ids, &positions, &seq, &given_row, &entry_seq, &entry_index, &entry_position,
+                                &visible, &tail_seq, &tail_position}) {
     take(*array, t);
   }
   take(is_image, t);

@@ -42,6 +42,7 @@ struct PassBuffers {
   Array<Bf16> q, heads;                                   // [T, H*d]
   Array<Bf16> kv;                                         // [T, d]
   Array<uint8_t> window_codes, window_scales;             // [T, d], [T, d/32]
+  Array<int32_t> tail_seq, tail_position;                 // [T]
   Array<float> content, gate;                             // [T, d]
   Array<Bf16> latent, entry_rows, index_keys;             // [T, d], [T, d], [T, di]
   Array<int32_t> entry_seq, entry_index, entry_position;  // [T]

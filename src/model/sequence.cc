@@ -31,13 +31,15 @@ Result<std::unique_ptr<Sequence>> Sequence::Create(std::shared_ptr<const StateLa
 Result<std::unique_ptr<Sequence>> Sequence::FromPrefix(const Sequence& donor, int64_t hit_length) {
   const int64_t window = donor.layout_->window;
   if (hit_length <= window || hit_length > donor.length()) {
-    return InvalidArgument("a prefix hit must be longer than the window (" + std::to_string(window) + ") and not longer than its donor (" +
-                               std::to_string(donor.length()) + ")", "hit_length");
+    return InvalidArgument("a prefix hit must be longer than the window (" + std::to_string(window) +
+                               ") and not longer than its donor (" + std::to_string(donor.length()) + ")",
+                           "hit_length");
   }
   DEEPINFER_ASSIGN_OR_RETURN(std::unique_ptr<Sequence> sequence, Create(donor.layout_));
   const size_t blocks = static_cast<size_t>(CeilDiv(hit_length, kBlockTokens));
   sequence->blocks_.assign(donor.blocks_.begin(), donor.blocks_.begin() + static_cast<ptrdiff_t>(blocks));
-  sequence->block_pointers_.assign(donor.block_pointers_.begin(), donor.block_pointers_.begin() + static_cast<ptrdiff_t>(blocks));
+  sequence->block_pointers_.assign(donor.block_pointers_.begin(),
+                                   donor.block_pointers_.begin() + static_cast<ptrdiff_t>(blocks));
   const int64_t length = hit_length - window;
   sequence->compressed_ids_.assign(donor.compressed_ids_.begin(), donor.compressed_ids_.begin() + length);
   sequence->write_floor_ = hit_length;
@@ -64,9 +66,11 @@ Status Sequence::Rollback(int64_t count) {
   furthest_ = std::max(furthest_, length());
   const int64_t prompt = std::max(sealed_, write_floor_);
   if (count < 0 || length() - count < std::max(prompt, furthest_ - kMaxRollback)) {
-    return InvalidArgument("cannot drop " + std::to_string(count) + " rows of " + std::to_string(length()) + ": at most " +
-                               std::to_string(kMaxRollback) + " of the " + std::to_string(furthest_) + " taken in, and none of the " +
-                               std::to_string(prompt) + " of the prompt", "count");
+    return InvalidArgument("cannot drop " + std::to_string(count) + " rows of " + std::to_string(length()) +
+                               ": at most " + std::to_string(kMaxRollback) + " of the " +
+                               std::to_string(furthest_) + " taken in, and none of the " +
+                               std::to_string(prompt) + " of the prompt",
+                           "count");
   }
   compressed_ids_.resize(compressed_ids_.size() - static_cast<size_t>(count));
   for (int32_t& end : window_end_) end = std::min(end, static_cast<int32_t>(length()));
@@ -116,8 +120,10 @@ kernels::TailView Sequence::TailRing(int source) const {
 
 Sequence::RingImage Sequence::Ring(int layer) const {
   const StateLayout& l = *layout_;
-  const size_t d = static_cast<size_t>(l.head_dim), groups = d / kQuantGroup, window = static_cast<size_t>(l.window);
-  RingImage image{std::vector<uint8_t>(window * d), std::vector<uint8_t>(window * groups), std::vector<uint8_t>(window)};
+  const size_t d = static_cast<size_t>(l.head_dim), groups = d / kQuantGroup,
+               window = static_cast<size_t>(l.window);
+  RingImage image{std::vector<uint8_t>(window * d), std::vector<uint8_t>(window * groups),
+                  std::vector<uint8_t>(window)};
   const kernels::WindowView view = Window(layer);
   const int64_t end = window_end_[static_cast<size_t>(layer)];
   for (int64_t p = std::max<int64_t>({view.first, length() - l.window, 0}); p < end; ++p) {
@@ -131,15 +137,17 @@ Sequence::RingImage Sequence::Ring(int layer) const {
 
 Sequence::EntryImage Sequence::Entries(const kernels::EntryLayout& layout, int64_t count) const {
   const size_t code_bytes = static_cast<size_t>(layout.dim / 2);
-  const size_t scale_bytes =
-      static_cast<size_t>(layout.dim / (layout.format == kernels::EntryFormat::kFp4Main ? kMainKvGroup : kQuantGroup));
+  const size_t scale_bytes = static_cast<size_t>(
+      layout.dim / (layout.format == kernels::EntryFormat::kFp4Main ? kMainKvGroup : kQuantGroup));
   EntryImage image;
   image.count = count;
   for (int64_t j = 0; j < count; ++j) {
     const std::byte* block = block_pointers_[static_cast<size_t>(j / layout.entries_per_block)];
     const int64_t row = j % layout.entries_per_block;
-    const auto* codes = reinterpret_cast<const uint8_t*>(block + layout.codes_offset) + row * static_cast<int64_t>(code_bytes);
-    const auto* scales = reinterpret_cast<const uint8_t*>(block + layout.scales_offset) + row * static_cast<int64_t>(scale_bytes);
+    const auto* codes = reinterpret_cast<const uint8_t*>(block + layout.codes_offset) +
+                        row * static_cast<int64_t>(code_bytes);
+    const auto* scales = reinterpret_cast<const uint8_t*>(block + layout.scales_offset) +
+                         row * static_cast<int64_t>(scale_bytes);
     image.codes.insert(image.codes.end(), codes, codes + code_bytes);
     image.scales.insert(image.scales.end(), scales, scales + scale_bytes);
   }

@@ -74,12 +74,13 @@ class Sequence {
   EntryImage Entries(const kernels::EntryLayout& layout, int64_t count) const;
 
   std::shared_ptr<const StateLayout> layout_;
-  std::vector<std::shared_ptr<AlignedBuffer>> blocks_;  // global KV, 128 tokens each; shared with a donor while untouched
+  std::vector<std::shared_ptr<AlignedBuffer>>
+      blocks_;  // global KV, 128 tokens each; shared with a donor while untouched
   std::vector<std::byte*> block_pointers_;
-  AlignedBuffer rings_;                                 // all layers' rings
-  AlignedBuffer tails_;                                 // all ratio > 1 sources' tails
-  std::vector<int32_t> window_first_;                   // per layer: first position that exists
-  std::vector<int32_t> window_end_;                     // per layer: one past the last position written
+  AlignedBuffer rings_;                // all layers' rings
+  AlignedBuffer tails_;                // all ratio > 1 sources' tails
+  std::vector<int32_t> window_first_;  // per layer: first position that exists
+  std::vector<int32_t> window_end_;    // per layer: one past the last position written
   std::vector<int32_t> compressed_ids_;
   int64_t sealed_ = 0;
   int64_t furthest_ = 0;     // greatest length that a rollback has left behind

@@ -49,7 +49,7 @@ StateLayout StateLayout::Make(const ModelConfig& config, const ModelPlan& plan) 
                        RoundUp(layout.ring_capacity * config.head_dim / kQuantGroup, kPartAlignment);
   layout.rings_bytes = layout.ring_stride * layout.num_layers;
 
-  layout.tail_capacity = max_ratio + kMaxRollback;
+  layout.tail_capacity = std::max(kMinTailTokens, max_ratio + kMaxRollback);
   const int64_t tail_bytes = layout.tail_capacity * config.head_dim * static_cast<int64_t>(sizeof(float));
   for (Source& source : layout.sources) {
     if (source.ratio == 1) continue;

@@ -12,6 +12,8 @@ namespace deepinfer::model {
 
 /// Tokens of one global-KV block.
 inline constexpr int64_t kBlockTokens = 128;
+/// Tokens of a compressor tail at least (spec: dspark.md §7).
+inline constexpr int64_t kMinTailTokens = 16;
 /// Every part of a block and of a ring begins at a multiple of this.
 inline constexpr int64_t kPartAlignment = 128;
 
