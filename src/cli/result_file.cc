@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -104,8 +105,12 @@ Result<ResultFile> ResultFile::Open(const std::string& path, const std::string& 
     return file;
   }
   DEEPINFER_RETURN_IF_ERROR(file.CutTo(0));
-  if (resumable)
+  if (resumable) {
     DEEPINFER_RETURN_IF_ERROR(WriteFileAtomic(IdentityPath(path), json::Serialize(identity) + "\n"));
+  } else if (::unlink(IdentityPath(path).c_str()) != 0 && errno != ENOENT) {
+    // The description of an earlier run must not vouch for the results of this one.
+    return IoError("cannot remove: " + std::generic_category().message(errno), IdentityPath(path));
+  }
   SyncFolderOf(path);
   return file;
 }

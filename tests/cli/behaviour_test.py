@@ -178,6 +178,15 @@ class Batch(Folder):
         self.assertEqual([json.loads(line)["id"] for line in done.stdout.splitlines()], list(range(6)))
         self.assertNotIn(b"timing", done.stdout)
 
+    def test_run_without_resume_forgets_the_run_before(self) -> None:
+        self.assertEqual(self.batch("--max-tokens", "1").returncode, 0)
+        other = json.dumps({"id": 0, "prompt": "z", "max_tokens": 1}).encode() + b"\n"
+        streamed = PROGRAM.run("batch", "-", "-o", str(self.output), "--quiet", "--overwrite", stdin=other)
+        self.assertEqual(streamed.returncode, 0, streamed.stderr)
+        # Results of another input must not be taken for the beginning of this one.
+        self.assertNotEqual(self.batch("--max-tokens", "1").returncode, 0)
+        self.assertEqual(len(self.results()), 1)
+
     def test_sum_of_forms(self) -> None:
         ids = PROGRAM.json("tokenize", "--special", "<think>hello")["ids"]
         write_lines(self.input, [{"id": "a", "prompt": "<think>hello", "special": True, "temperature": 0, "max_tokens": 5},
