@@ -19,7 +19,7 @@ from program import program_from_arguments
 
 def make_input(path: Path) -> None:
     lines = []
-    for i in range(14):
+    for i in range(24):
         line: dict = {"id": f"line-{i}", "messages": [{"role": "user", "content": f"{i} + 17 = ?"}], "max_tokens": 4 + i % 9}
         if i % 7 == 3:
             line["seed"] = i
@@ -29,6 +29,30 @@ def make_input(path: Path) -> None:
     lines.insert(10, "{broken")
     lines.insert(12, "")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def kill_inside(program, command: list[str], output: Path, expected: bytes, chance: random.Random, seconds: float) -> None:
+    """Starts or resumes a run and kills it at a random moment after it added its first line and before its last."""
+    before = output.read_bytes() if output.exists() else b""
+    for _ in range(100):
+        process = program.start(*command, str(output))
+        while process.poll() is None and (not output.exists() or output.stat().st_size <= len(before)):
+            time.sleep(0.0005)
+        left = 1 - len(before) / len(expected)
+        time.sleep(chance.uniform(0, 0.8 * seconds * left))
+        process.kill()
+        process.wait()
+        process.stderr.close()
+        kept = output.read_bytes()
+        assert expected.startswith(kept), "what is on disk is no beginning of the output"
+        if len(before) < len(kept) < len(expected):
+            return
+        # Too late: the run was complete. Back to where it began.
+        output.write_bytes(before)
+        if not before:
+            output.unlink()
+            Path(f"{output}.resume").unlink(missing_ok=True)
+    raise AssertionError("no kill landed inside the run")
 
 
 def main() -> int:
@@ -48,26 +72,18 @@ def main() -> int:
         assert program.run(*command, str(whole)).returncode == 1, "bad lines give exit code 1"
         seconds = time.time() - begin
         expected = whole.read_bytes()
-        landed = resumed = 0
         for kill in range(arguments.kills):
             output.unlink(missing_ok=True)
             Path(f"{output}.resume").unlink(missing_ok=True)
-            # Every fourth kill hits a run that resumes another one.
-            for hit in range(2 if kill % 4 == 3 else 1):
-                process = program.start(*command, str(output))
-                time.sleep(chance.uniform(0, seconds / (1 + hit)))
-                process.kill()
-                process.wait()
-                process.stderr.close()
-                kept = output.read_bytes() if output.exists() else b""
-                assert expected.startswith(kept), f"kill {kill}: what is on disk is no beginning of the output"
-                landed += 0 < len(kept) < len(expected)
-                resumed += hit
+            kill_inside(program, command, output, expected, chance, seconds)
+            # Every fourth kill hits a run that resumes another one as well.
+            if kill % 4 == 3:
+                kill_inside(program, command, output, expected, chance, seconds)
             done = program.run(*command, str(output))
             assert done.returncode == 1, done.stderr
             assert output.read_bytes() == expected, f"kill {kill}: the output differs"
             print(f"kill {kill}: identical", flush=True)
-        print(f"{arguments.kills} kills, {landed} of them in the middle of the output, {resumed} during a resume; {seconds:.1f} s a run")
+        print(f"{arguments.kills} kills between the first line and the last, {arguments.kills // 4} more during a resume; {seconds:.1f} s a run")
     return 0
 
 
