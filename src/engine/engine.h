@@ -106,7 +106,7 @@ class Session {
 /// Not thread-safe: one call at a time.
 class Engine {
  public:
-  /// Errors: as Checkpoint::Open and Backbone::Create; kUnavailable for a device or kernel target this machine lacks.
+  /// Errors: as Checkpoint::Open and Backbone::Create; kResourceExhausted when the dense part does not fit in memory; kUnavailable for a device or kernel target this machine lacks.
   static Result<std::unique_ptr<Engine>> Load(const EngineOptions& options);
   ~Engine();
 

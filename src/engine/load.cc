@@ -9,6 +9,7 @@
 #include "engine/back_end.h"
 #include "engine/engine_impl.h"
 #include "engine/generation_config.h"
+#include "engine/memory_check.h"
 #include "tokenizer/engram_token_map.h"
 
 namespace deepinfer {
@@ -86,6 +87,8 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& options) {
   const ModelConfig& config = checkpoint->config();
   // Draft and vision weights are not used here: they may be there or not.
   DEEPINFER_RETURN_IF_ERROR(CheckInventory(*checkpoint, {.draft = false, .vision = false}).ToStatus());
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string memory_note, CheckMemory(config, HostMemoryBytes()));
+  if (!memory_note.empty()) LogInfo(memory_note);
 
   auto impl = std::make_unique<Impl>();
   DEEPINFER_ASSIGN_OR_RETURN(impl->prefill,
