@@ -79,9 +79,12 @@ std::span<const ExitCodeText> ExitCodes() {
 }
 
 std::span<const VariableText> Variables() {
-  static constexpr std::array<VariableText, 3> kVariables = {{
+  static constexpr std::array<VariableText, 5> kVariables = {{
       {"DEEPINFER_MODEL", "checkpoint folder when MODEL is left out"},
       {"DEEPINFER_CPU_TARGET", "kernel target when --cpu-target is left out"},
+      {"DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE",
+       "off, mask or compact: prefill mode when --prefill is left out"},
+      {"DEEPINFER_YOCO_PREFILL_KEEP_TOKENS", "prompt rows that bounded_replay keeps without --keep-tokens"},
       {"NO_COLOR", "when set, no dimmed text on a terminal"},
   }};
   return kVariables;

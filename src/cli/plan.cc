@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/file.h"
@@ -43,17 +45,40 @@ Status AsOption(const Status& status, std::string option) {
   return Status(status.code(), std::move(message), std::move(option)).WithHint(status.hint());
 }
 
+// A number of bytes with an optional unit; the device names of ParseDeviceMemory are none.
+Result<uint64_t> ParseBytes(std::string_view text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::string number(text.substr(0, digits)), unit(text.substr(digits));
+  // One step down: 2TiB is 2048GiB.
+  int64_t value = 0;
+  if ((unit == "TiB" || unit == "TB") && ParseInteger(number, &value) && value < (int64_t{1} << 40)) {
+    number = std::to_string(value * (unit == "TiB" ? 1024 : 1000));
+    unit = unit == "TiB" ? "GiB" : "GB";
+  }
+  Result<uint64_t> bytes = digits == 0 ? InvalidArgument("") : ParseDeviceMemory(number + unit);
+  if (bytes.ok()) return bytes;
+  return InvalidArgument(fmt::format(
+      "must be a number of bytes with an optional KiB, MiB, GiB, TiB, KB, MB, GB or TB, not \"{}\"",
+      text.substr(0, 40)));
+}
+
+// A device's name or its memory.
+Result<uint64_t> ParseGpu(const std::string& text) {
+  Result<uint64_t> bytes = ParseBytes(text);
+  return bytes.ok() ? bytes : ParseDeviceMemory(text);
+}
+
 Result<PlanRequest> MakeRequest(const Arguments& args) {
   PlanRequest request;
   request.num_devices = static_cast<int>(args.Integer("--gpus", args.Has("--gpu") ? 1 : 0));
   if (request.num_devices > 0) {
-    const Result<uint64_t> bytes = ParseDeviceMemory(args.Text("--gpu", "h200"));
+    const Result<uint64_t> bytes = ParseGpu(args.Text("--gpu", "h200"));
     if (!bytes.ok()) return AsOption(bytes.status(), "--gpu");
     request.device_bytes = *bytes;
   }
   request.utilisation = args.Real("--utilisation", request.utilisation);
   if (args.Has("--host-memory")) {
-    const Result<uint64_t> bytes = ParseDeviceMemory(args.Text("--host-memory"));
+    const Result<uint64_t> bytes = ParseBytes(args.Text("--host-memory"));
     if (!bytes.ok()) return AsOption(bytes.status(), "--host-memory");
     request.host_bytes = *bytes;
   } else if (request.num_devices == 0 && MemoryOfThisMachine() > 0) {
@@ -72,7 +97,9 @@ json::Value RowToJson(const PlanRow& row) {
   out.Set("kv", row.kv);
   out.Set("engram", row.engram);
   out.Set("workspace", row.workspace);
-  out.Set("free", row.free());
+  // Of memory that is not known nothing is free; what it takes is `used`.
+  out.Set("free", row.total == 0 ? json::Value() : json::Value(row.free()));
+  out.Set("used", row.used());
   out.Set("total", row.total);
   out.Set("usable", row.usable);
   return out;
@@ -98,8 +125,9 @@ json::Value PlanToJson(const MemoryPlan& plan) {
 }
 
 std::string RowText(const std::string& name, const PlanRow& row) {
-  const std::string free = row.free() < 0 ? "-" + ByteText(-static_cast<double>(row.free()))
-                                          : ByteText(static_cast<double>(row.free()));
+  const std::string free = row.total == 0   ? "needs " + ByteText(static_cast<double>(row.used()))
+                           : row.free() < 0 ? "-" + ByteText(-static_cast<double>(row.free()))
+                                            : ByteText(static_cast<double>(row.free()));
   return fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", name,
                      ByteText(static_cast<double>(row.weights)), ByteText(static_cast<double>(row.engram)),
                      ByteText(static_cast<double>(row.kv)), ByteText(static_cast<double>(row.workspace)),

@@ -48,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(All, FieldRange,
                                            RangeCase{"top_p", {1e-12, 0.5, 1}, {0, -0.1, 1.0000001}},
                                            RangeCase{"top_k", {0, 1, 2147483647}, {-1, 1.5, 2147483648.0}},
                                            RangeCase{"min_p", {0, 0.5, 1}, {-0.1, 1.1}},
-                                           RangeCase{"repetition_penalty", {0.01, 1, 100}, {0, -1, 101}},
+                                           RangeCase{
+                                               "repetition_penalty", {0.01, 1, 100}, {0.0099, 0, -1, 101}},
                                            RangeCase{"presence_penalty", {-2, 0, 2}, {-2.1, 2.1}},
                                            RangeCase{"frequency_penalty", {-2, 0, 2}, {-2.1, 2.1}}),
                          [](const auto& test) { return std::string(test.param.field); });
