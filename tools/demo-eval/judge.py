@@ -8,7 +8,7 @@ an answer that ended by itself (`finished`); stories have no single answer and c
 compared token by token; the margin of a first difference is what the reference's own choice led by there (natural logarithm):
 a margin near 0 is a tie that rounding decides.
 
-Exit code 0: no verdict differs and every difference of a transcript is a near tie; 1 otherwise.
+Exit code 0: no task has more differing prompts than --max-differences, and every difference of a transcript is a near tie; 1 otherwise.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ def verdict(record: dict, result: dict) -> dict[str, bool]:
 
 
 def judge_mode(mode: str, results: list[dict], records: dict[str, dict], answers: dict[str, dict], verbose: bool) -> int:
-    """Prints one line a task; returns the number of differing verdicts and errors."""
+    """Prints one line a task; returns the largest number of prompts of one task whose verdict differs or that failed."""
     rows: dict[str, dict] = {}
     differing = 0
     for result in results:
         record = records[result["id"]]
-        row = rows.setdefault(record["task"], {"prompts": 0, "errors": 0, "ours": {}, "reference": {}, "differ": {}})
+        row = rows.setdefault(record["task"], {"prompts": 0, "errors": 0, "prompts_differ": 0, "ours": {}, "reference": {}, "differ": {}})
         row["prompts"] += 1
         if "error" in result:
             row["errors"] += 1
+            row["prompts_differ"] += 1
             differing += 1
             print(f"  {result['id']}: {result['error']['message']}")
             continue
@@ -65,6 +66,7 @@ def judge_mode(mode: str, results: list[dict], records: dict[str, dict], answers
             row["reference"][key] = row["reference"].get(key, 0) + reference[key]
             row["differ"][key] = row["differ"].get(key, 0) + (value != reference[key])
             differing += value != reference[key]
+        row["prompts_differ"] += any(ours[key] != reference[key] for key in ours)
         if verbose and any(ours[key] != reference[key] for key in ours):
             print(f"  {result['id']}: ours {ours}, reference {({key: reference[key] for key in ours})}: {result['text']!r}")
     print(f"\n{mode}\n{'task':<16}{'prompts':>8}{'errors':>8}   exact ours/ref (differ)   whole ours/ref (differ)   finished ours/ref (differ)")
@@ -78,7 +80,7 @@ def judge_mode(mode: str, results: list[dict], records: dict[str, dict], answers
     if missing:
         print(f"{len(missing)} prompts have no result")
     print(f"{differing} verdicts differ")
-    return differing
+    return max((row["prompts_differ"] for row in rows.values()), default=0)
 
 
 def first_difference(ours: list[int], reference: list[int]) -> int | None:
@@ -142,6 +144,7 @@ def main() -> int:
     parser.add_argument("--full", type=Path, help="results of the tasks in mode full (or exact_halo)")
     parser.add_argument("--bounded-replay", type=Path, help="results of the tasks in mode bounded_replay")
     parser.add_argument("--transcripts", type=Path, help="results of the transcripts")
+    parser.add_argument("--max-differences", type=int, default=0, metavar="N", help="prompts of one task whose verdict may differ; default 0")
     parser.add_argument("--verbose", action="store_true", help="shows every differing answer")
     arguments = parser.parse_args()
     faults = 0
@@ -150,7 +153,7 @@ def main() -> int:
         answers = {answer["id"]: answer for answer in read_lines(arguments.eval / "answers.jsonl")}
         for mode, path in (("full", arguments.full), ("bounded_replay", arguments.bounded_replay)):
             if path:
-                faults += judge_mode(mode, read_lines(path), records, answers, arguments.verbose)
+                faults += judge_mode(mode, read_lines(path), records, answers, arguments.verbose) > arguments.max_differences
     if arguments.transcripts:
         transcripts = {transcript["id"]: transcript for transcript in read_lines(arguments.eval / "transcripts.jsonl")}
         faults += judge_transcripts(read_lines(arguments.transcripts), transcripts)
