@@ -131,6 +131,12 @@ Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest
   return answer;
 }
 
+bool IsRequestFault(const Status& status) {
+  // Logits that allow no draw come from this prompt, in this model.
+  return status.code() == StatusCode::kInvalidArgument ||
+         (status.code() == StatusCode::kInternal && status.where() == "logits");
+}
+
 json::Value AnswerToJson(const Answer& answer, const AnswerContext& context) {
   const bool logprobs = context.request->request.logprobs >= 0;
   json::Value out;

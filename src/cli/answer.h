@@ -49,6 +49,10 @@ using AnswerSink = std::function<void(const recipe::AnswerParser::Delta& delta)>
 Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest& request, uint64_t seed,
                          const AnswerSink& sink, Session* session = nullptr);
 
+/// Whether an error of the engine is the fault of the request: the same request fails again, others do not. Everything else (a file that
+/// was cut, memory, an interrupt, a defect) belongs to the run and must not become a line's result.
+bool IsRequestFault(const Status& status);
+
 /// What the JSON form needs beside the answer.
 struct AnswerContext {
   json::Value id;

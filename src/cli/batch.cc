@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/answer.h"
@@ -20,7 +21,8 @@
 namespace deepinfer::cli {
 namespace {
 
-constexpr std::string_view kFormat = "deepinfer batch 1";
+constexpr std::string_view kFormat = "deepinfer batch 2";
+constexpr size_t kMaxModelFileBytes = size_t{1} << 30;  // of the files beside the shards
 
 /// What one input line became.
 struct LineResult {
@@ -65,7 +67,8 @@ class BatchRunner {
  public:
   BatchRunner(Engine& engine, BatchDefaults defaults) : engine_(engine), defaults_(std::move(defaults)) {}
 
-  /// `digest` makes the seed of a line that has none. An error ends the batch; what is wrong with the line is a LineResult.
+  /// `digest` makes the seed of a line that has none. What is wrong with the line is a LineResult; an error is the run's and ends it, so
+  /// that a resumed run answers the line.
   Result<LineResult> Run(const Line& line, const Sha256Digest& digest, BatchMeter* meter);
 
  private:
@@ -105,8 +108,8 @@ Result<LineResult> BatchRunner::Run(const Line& line, const Sha256Digest& digest
   int64_t tokens = 0;
   const auto sink = [&](const recipe::AnswerParser::Delta&) { meter->Tick(++tokens); };
   const Result<Answer> answer = RunAnswer(engine_, *prompt, request->base, seed, sink);
-  if (!answer.ok() && answer.status().code() == StatusCode::kCancelled) return answer.status();
-  if (!answer.ok()) return Failed(*id, answer.status(), line.number);
+  if (!answer.ok() && IsRequestFault(answer.status())) return Failed(*id, answer.status(), line.number);
+  if (!answer.ok()) return answer.status();
   LineResult result;
   result.interrupted = answer->interrupted();
   result.object = AnswerToJson(
@@ -154,9 +157,9 @@ Status Batch::ReadOptions() {
   if (args_.Has("--resume") && (from_stream() || output_ == "-")) {
     return InvalidArgument("only a file as input and a file as output can be resumed", "--resume");
   }
-  DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args_));
   DEEPINFER_RETURN_IF_ERROR(ReadPromptOptions(args_).status());
   DEEPINFER_ASSIGN_OR_RETURN(model_dir_, FindModel(split.model));
+  DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args_, model_dir_));
   if (from_stream()) return OkStatus();
   DEEPINFER_ASSIGN_OR_RETURN(scan_, ScanInput(input_));
   return OkStatus();
@@ -167,13 +170,28 @@ std::string Batch::OptionOrVariable(std::string_view option, const char* variabl
   return args_.Text(option, value != nullptr ? value : "");
 }
 
-// Everything that results are made from: a run with another value would continue the file with different answers.
+// SHA-256 of a file of the model folder; null when there is none.
+Result<json::Value> FileDigest(const Checkpoint& checkpoint, std::string_view name) {
+  const Result<std::string> path = checkpoint.ResolveFile(name);
+  if (!path.ok() && path.status().code() == StatusCode::kNotFound) return json::Value();
+  if (!path.ok()) return path.status();
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string content, ReadFile(*path, kMaxModelFileBytes));
+  return json::Value(ToHex(Sha256Of(content)));
+}
+
+// What results are made from: a run with another value would continue the file with different answers. `model_digest` covers
+// configuration, index, headers and sizes of the shards; payloads are not read, so weights replaced by others of the same layout
+// are not noticed.
 Result<json::Value> Batch::Identity() const {
   json::Value out;
   out.Set("format", kFormat);
   out.Set("input_sha256", ToHex(scan_.digest));
   DEEPINFER_ASSIGN_OR_RETURN(const std::shared_ptr<Checkpoint> checkpoint, Checkpoint::Open(model_dir_));
   out.Set("model_digest", ToHex(checkpoint->digest()));
+  for (const char* name : {"generation_config.json", "tokenizer.json", "engram_token_map.i32"}) {
+    DEEPINFER_ASSIGN_OR_RETURN(json::Value digest, FileDigest(*checkpoint, name));
+    out.Set(name, std::move(digest));
+  }
   out.Set("kernel_target", ChosenTarget(args_));
   for (const OptionGroup& group : {SamplingOptions(), PromptOptions()}) {
     for (const OptionSpec& option : group.options) {

@@ -56,6 +56,7 @@ class LineParser {
   LineParser(const BatchDefaults& defaults, BatchRequest* out) : defaults_(defaults), out_(*out) {}
 
   Status Set(const std::string& key, const json::Value& value);
+  Status UnknownField(const std::string& key) const;
 
  private:
   using Setter = Status (LineParser::*)(const json::Value& value);
@@ -84,7 +85,6 @@ class LineParser {
   Status Seed(const json::Value& value);
   Status Prefill(const json::Value& value);
   Status KeepTokens(const json::Value& value);
-  Status UnknownField(const std::string& key) const;
   Result<int32_t> TokenId(std::string_view key, const json::Value& value) const;
 
   const BatchDefaults& defaults_;
@@ -291,7 +291,7 @@ Status LineParser::Prefill(const json::Value& value) {
 
 Status LineParser::KeepTokens(const json::Value& value) {
   DEEPINFER_ASSIGN_OR_RETURN(out_.base.request.keep_tokens,
-                             IntegerIn("keep_tokens", value, 1, int64_t{1} << 20));
+                             IntegerIn("keep_tokens", value, 0, int64_t{1} << 20));
   return OkStatus();
 }
 
@@ -323,6 +323,23 @@ Result<BatchRequest> ParseBatchRequest(const json::Value& line, const BatchDefau
   }
   if (out.special && !out.prompt) return InvalidArgument("special belongs to prompt", "special");
   return out;
+}
+
+Status ApplySamplingFields(const json::Value& fields, int64_t vocab_size, BaseRequest* base, bool* has_n) {
+  static constexpr std::array<std::string_view, 9> kPromptFields = {
+      "id", "messages", "prompt", "prompt_ids", "special", "tools", "response_format", "thinking", "effort"};
+  BatchDefaults defaults;
+  defaults.vocab_size = vocab_size;
+  BatchRequest out;
+  out.base = *base;
+  LineParser parser(defaults, &out);
+  for (const auto& [key, value] : fields.AsObject()) {
+    const bool is_prompt = std::find(kPromptFields.begin(), kPromptFields.end(), key) != kPromptFields.end();
+    DEEPINFER_RETURN_IF_ERROR(is_prompt ? parser.UnknownField(key) : parser.Set(key, value));
+  }
+  *base = std::move(out.base);
+  *has_n = out.has_n;
+  return OkStatus();
 }
 
 uint64_t LineSeed(const Sha256Digest& digest, int64_t line_number) {

@@ -48,6 +48,10 @@ bool IsOpenAiBatchLine(const json::Value& line);
 /// tools and response formats.
 Result<BatchRequest> ParseBatchRequest(const json::Value& line, const BatchDefaults& defaults);
 
+/// Sets the sampling fields of `fields`, an object; `has_n` tells whether `n` is among them. Errors: as ParseBatchRequest; every
+/// other field is refused as unknown.
+Status ApplySamplingFields(const json::Value& fields, int64_t vocab_size, BaseRequest* base, bool* has_n);
+
 /// Seed of a line without one: a hash of the input's digest and the line's number, 53 bits (every JSON reader keeps those).
 uint64_t LineSeed(const Sha256Digest& digest, int64_t line_number);
 

@@ -236,11 +236,11 @@ Result<int> Chat::Run() {
 }
 
 Result<int> RunChat(const Arguments& args) {
-  DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args));
   DEEPINFER_ASSIGN_OR_RETURN(const PromptSettings settings, ReadPromptOptions(args));
   DEEPINFER_ASSIGN_OR_RETURN(
       const std::string model_dir,
       FindModel(args.positionals().empty() ? std::string() : args.positionals().front()));
+  DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args, model_dir));
   DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args));
   DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir, args));
   DEEPINFER_ASSIGN_OR_RETURN(BaseRequest request, MakeBaseRequest(*engine, args));

@@ -10,7 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "checkpoint/config.h"
 #include "cli/progress.h"
 #include "cli/suggest.h"
 #include "recipe/chat_format.h"
@@ -20,6 +22,8 @@ namespace deepinfer::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
 std::string OptionName(std::string_view field) {
   std::string name = "--" + std::string(field);
@@ -66,6 +70,28 @@ Status SetSampling(const Arguments& args, sampling::SamplingParams* params) {
     if (!args.Has(option)) continue;
     const Status status = sampling::SetField(field.name, args.Real(option, 0), params);
     if (!status.ok()) return AsOption(status);
+  }
+  return OkStatus();
+}
+
+Status SetStops(const Arguments& args, int64_t vocab_size, GenerationRequest* request) {
+  if (args.Has("--stop")) request->stop = args.All("--stop");
+  if (request->stop.size() > kMaxStopStrings) {
+    return InvalidArgument(
+        fmt::format("--stop may be given {} times at most, not {}", kMaxStopStrings, request->stop.size()),
+        "--stop");
+  }
+  for (const std::string& text : request->stop) {
+    if (text.empty()) return InvalidArgument("--stop must not be empty", "--stop");
+  }
+  if (args.Has("--stop-id")) request->stop_ids.clear();
+  for (const std::string& text : args.All("--stop-id")) {
+    int64_t id = 0;
+    if (!ParseInteger(text, &id) || id >= vocab_size) {
+      return InvalidArgument(fmt::format("--stop-id must be below {}, not {}", vocab_size, text),
+                             "--stop-id");
+    }
+    request->stop_ids.push_back(static_cast<int32_t>(id));
   }
   return OkStatus();
 }
@@ -127,8 +153,9 @@ OptionGroup ModelOptions(bool with_prefill) {
     group.options.push_back({.name = "--keep-tokens",
                              .kind = ValueKind::kInteger,
                              .value = "K",
-                             .help = "prompt rows that bounded_replay keeps; default: the window plus 12",
-                             .min = 1,
+                             .help = "prompt rows that bounded_replay keeps, at least the window; 0, the "
+                                     "default: the window plus 12",
+                             .min = 0,
                              .max = 1 << 20});
   }
   group.options.push_back(
@@ -264,37 +291,50 @@ Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model_dir, const A
   return engine;
 }
 
-Status CheckSamplingOptions(const Arguments& args) {
-  sampling::SamplingParams params;
-  DEEPINFER_RETURN_IF_ERROR(SetSampling(args, &params));
-  return AddLogitBias(args, std::numeric_limits<int32_t>::max(), &params);
+std::optional<int64_t> VocabularyOf(const std::string& model_dir) {
+  const Result<std::string> text = ReadFile(model_dir + "/config.json", kMaxConfigBytes);
+  if (!text.ok()) return std::nullopt;
+  const Result<ModelConfig> config = ParseConfig(*text);
+  return config.ok() ? std::optional(config->vocab_size) : std::nullopt;
+}
+
+Status CheckSamplingOptions(const Arguments& args, const std::string& model_dir) {
+  BaseRequest base;
+  return ApplySamplingOptions(args, VocabularyOf(model_dir).value_or(std::numeric_limits<int32_t>::max()),
+                              &base);
+}
+
+BaseRequest DefaultRequest(const GenerationDefaults& defaults) {
+  BaseRequest base;
+  base.request.sampling = defaults.sampling;
+  base.request.max_tokens = defaults.max_tokens > 0 ? defaults.max_tokens : kDefaultMaxTokens;
+  return base;
+}
+
+Status ApplySamplingOptions(const Arguments& args, int64_t vocab_size, BaseRequest* base) {
+  GenerationRequest& request = base->request;
+  DEEPINFER_RETURN_IF_ERROR(SetSampling(args, &request.sampling));
+  DEEPINFER_RETURN_IF_ERROR(AddLogitBias(args, vocab_size, &request.sampling));
+  request.max_tokens = args.Integer("--max-tokens", request.max_tokens);
+  DEEPINFER_RETURN_IF_ERROR(SetStops(args, vocab_size, &request));
+  if (args.Has("--ignore-eos")) request.ignore_eos = true;
+  request.logprobs = static_cast<int>(args.Integer("--logprobs", request.logprobs));
+  if (args.Has("--logprobs") && request.logprobs > vocab_size) {
+    return InvalidArgument(
+        fmt::format("--logprobs must be an integer in [0, {}], not {}", vocab_size, request.logprobs),
+        "--logprobs");
+  }
+  base->n = args.Integer("--n", base->n);
+  if (args.Has("--seed")) base->seed = args.Unsigned("--seed", 0);
+  // The engine has the values of these options as its defaults.
+  if (args.Has("--prefill")) request.prefill.reset();
+  if (args.Has("--keep-tokens")) request.keep_tokens.reset();
+  return OkStatus();
 }
 
 Result<BaseRequest> MakeBaseRequest(const Engine& engine, const Arguments& args) {
-  BaseRequest base;
-  GenerationRequest& request = base.request;
-  request.sampling = engine.defaults().sampling;
-  DEEPINFER_RETURN_IF_ERROR(SetSampling(args, &request.sampling));
-  DEEPINFER_RETURN_IF_ERROR(AddLogitBias(args, engine.config().vocab_size, &request.sampling));
-  const int64_t default_max =
-      engine.defaults().max_tokens > 0 ? engine.defaults().max_tokens : kDefaultMaxTokens;
-  request.max_tokens = args.Integer("--max-tokens", default_max);
-  request.stop = args.All("--stop");
-  for (const std::string& text : args.All("--stop-id")) {
-    int64_t id = 0;
-    if (!ParseInteger(text, &id) || id >= engine.config().vocab_size) {
-      return InvalidArgument(
-          fmt::format("--stop-id must be below {}, not {}", engine.config().vocab_size, text), "--stop-id");
-    }
-    request.stop_ids.push_back(static_cast<int32_t>(id));
-  }
-  for (const std::string& text : request.stop) {
-    if (text.empty()) return InvalidArgument("--stop must not be empty", "--stop");
-  }
-  request.ignore_eos = args.Has("--ignore-eos");
-  request.logprobs = static_cast<int>(args.Integer("--logprobs", -1));
-  base.n = args.Integer("--n", 1);
-  if (args.Has("--seed")) base.seed = args.Unsigned("--seed", 0);
+  BaseRequest base = DefaultRequest(engine.defaults());
+  DEEPINFER_RETURN_IF_ERROR(ApplySamplingOptions(args, engine.config().vocab_size, &base));
   return base;
 }
 

@@ -39,9 +39,15 @@ struct BaseRequest {
   int64_t n = 1;
 };
 Result<BaseRequest> MakeBaseRequest(const Engine& engine, const Arguments& args);
+/// The two halves of MakeBaseRequest.
+BaseRequest DefaultRequest(const GenerationDefaults& defaults);
+Status ApplySamplingOptions(const Arguments& args, int64_t vocab_size, BaseRequest* base);
 
-/// Half of the sampling options need no model: they are checked before anything is loaded. Errors: kInvalidArgument.
-Status CheckSamplingOptions(const Arguments& args);
+/// Checks the sampling options before the model is loaded, against the vocabulary of its configuration where that can be read.
+/// Errors: kInvalidArgument naming the option.
+Status CheckSamplingOptions(const Arguments& args, const std::string& model_dir);
+/// Tokens of the model's vocabulary; nothing when its configuration cannot be read, which loading reports.
+std::optional<int64_t> VocabularyOf(const std::string& model_dir);
 
 /// --thinking and --effort on top of `options`. Errors: kInvalidArgument.
 struct PromptSettings {

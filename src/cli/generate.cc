@@ -1,9 +1,11 @@
-#include <algorithm>
+#include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "cli/answer.h"
+#include "cli/batch_request.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/line_reader.h"
@@ -39,34 +41,73 @@ Result<PromptSource> FindSource(const Arguments& args) {
                       .text = {}};
 }
 
-// A request body's sampling fields are options here; those that only concern a server are left aside.
-Status RefuseOtherFields(const recipe::Conversation& conversation, const std::string& path) {
+/// What the command line names as input, read before the model is loaded.
+struct Input {
+  std::optional<std::vector<int32_t>> ids;
+  std::optional<recipe::Conversation> conversation;
+  std::string text;                      // when neither is set
+  json::Value sampling{json::Object{}};  // fields of a request body
+};
+
+// A request body's sampling fields; those that only concern a server are left aside.
+Result<json::Value> SamplingFieldsOf(const json::Value& body, const recipe::Conversation& conversation,
+                                     const std::string& path) {
+  json::Value out{json::Object{}};
   for (const std::string& field : conversation.other_fields) {
     if (field == "model" || field == "stream" || field == "user" || field == "stream_options") continue;
-    std::string option = "--" + field;
-    std::replace(option.begin(), option.end(), '_', '-');
-    return InvalidArgument(fmt::format("the field {} of a request body is not read here", field), path)
-        .WithHint(
-            fmt::format("the option that belongs to it ({} where there is one), without the field", option));
+    out.Set(field, *body.Find(field));
+  }
+  // Tried without a model here, so that what is wrong is said before one is loaded.
+  BaseRequest unused;
+  bool has_n = false;
+  const Status status = ApplySamplingFields(out, std::numeric_limits<int32_t>::max(), &unused, &has_n);
+  if (!status.ok()) return Status(status).Within(path);
+  return out;
+}
+
+Result<Input> ReadMessages(const std::string& path) {
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadTextInput(path, kMaxInputBytes));
+  Result<json::Value> value = json::Parse(text);
+  if (!value.ok()) return std::move(value).status().Within(path);
+  Result<recipe::Conversation> parsed = recipe::ParseConversation(*value);
+  if (!parsed.ok())
+    return Status(StatusCode::kDataLoss, parsed.status().message(), parsed.status().where()).Within(path);
+  Input input;
+  DEEPINFER_ASSIGN_OR_RETURN(input.sampling, SamplingFieldsOf(*value, *parsed, path));
+  input.conversation = *std::move(parsed);
+  return input;
+}
+
+Result<Input> ReadInput(const Arguments& args, const PromptSource& source) {
+  if (args.Has("--messages")) return ReadMessages(args.Text("--messages"));
+  Input input;
+  if (args.Has("--ids")) {
+    DEEPINFER_ASSIGN_OR_RETURN(input.ids, ParseIds(args.Text("--ids"), "--ids"));
+    return input;
+  }
+  input.text = source.text;
+  if (source.text == "-") {
+    DEEPINFER_ASSIGN_OR_RETURN(input.text, ReadTextInput("-", kMaxInputBytes));
+  }
+  return input;
+}
+
+Status CheckIdsOption(const Input& input, std::optional<int64_t> vocab_size) {
+  for (const int32_t id : input.ids.value_or(std::vector<int32_t>())) {
+    if (id >= 0 && id < vocab_size.value_or(std::numeric_limits<int32_t>::max())) continue;
+    return InvalidArgument(
+        fmt::format("--ids must be token ids below {}, not {}", vocab_size.value_or(0), id), "--ids");
   }
   return OkStatus();
 }
 
-Result<Prompt> ConversationPrompt(const Engine& engine, const Arguments& args, const PromptSource& source) {
+Result<Prompt> ConversationPrompt(const Engine& engine, const Arguments& args, const Input& input) {
   DEEPINFER_ASSIGN_OR_RETURN(const PromptSettings settings, ReadPromptOptions(args));
   recipe::Conversation conversation;
-  if (args.Has("--messages")) {
-    const std::string path = args.Text("--messages");
-    DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadTextInput(path, kMaxInputBytes));
-    Result<json::Value> value = json::Parse(text);
-    if (!value.ok()) return std::move(value).status().Within(path);
-    Result<recipe::Conversation> parsed = recipe::ParseConversation(*value);
-    if (!parsed.ok())
-      return Status(StatusCode::kDataLoss, parsed.status().message(), parsed.status().where()).Within(path);
-    conversation = *std::move(parsed);
-    DEEPINFER_RETURN_IF_ERROR(RefuseOtherFields(conversation, path));
+  if (input.conversation) {
+    conversation = *input.conversation;
   } else {
-    conversation.messages.push_back({.role = recipe::Role::kUser, .content = source.text, .reasoning = {}});
+    conversation.messages.push_back({.role = recipe::Role::kUser, .content = input.text, .reasoning = {}});
   }
   if (!settings.system.empty()) {
     conversation.messages.insert(
@@ -79,16 +120,21 @@ Result<Prompt> ConversationPrompt(const Engine& engine, const Arguments& args, c
   return ChatPrompt(engine.tokenizer(), conversation.messages, options);
 }
 
-Result<Prompt> MakePrompt(const Engine& engine, const Arguments& args, PromptSource source) {
-  if (args.Has("--ids")) {
-    DEEPINFER_ASSIGN_OR_RETURN(std::vector<int32_t> ids, ParseIds(args.Text("--ids"), "--ids"));
-    return Prompt{.ids = std::move(ids), .chat = false, .thinking = false};
-  }
-  if (!args.Has("--messages") && source.text == "-") {
-    DEEPINFER_ASSIGN_OR_RETURN(source.text, ReadTextInput("-", kMaxInputBytes));
-  }
-  if (args.Has("--raw")) return TextPrompt(engine.tokenizer(), source.text, /*special=*/true);
-  return ConversationPrompt(engine, args, source);
+Result<Prompt> MakePrompt(const Engine& engine, const Arguments& args, const Input& input) {
+  if (input.ids) return Prompt{.ids = *input.ids, .chat = false, .thinking = false};
+  if (args.Has("--raw")) return TextPrompt(engine.tokenizer(), input.text, /*special=*/true);
+  return ConversationPrompt(engine, args, input);
+}
+
+// Defaults of the checkpoint, then a request body's fields, then options.
+Result<BaseRequest> MakeRequest(const Engine& engine, const Arguments& args, const Input& input,
+                                bool* choices) {
+  const int64_t vocab_size = engine.config().vocab_size;
+  BaseRequest request = DefaultRequest(engine.defaults());
+  DEEPINFER_RETURN_IF_ERROR(ApplySamplingFields(input.sampling, vocab_size, &request, choices));
+  DEEPINFER_RETURN_IF_ERROR(ApplySamplingOptions(args, vocab_size, &request));
+  *choices = *choices || args.Has("--n");
+  return request;
 }
 
 /// Writes an answer for people while it arrives: reasoning dimmed on a terminal, left out on a pipe unless it is asked for.
@@ -165,14 +211,17 @@ void LogSpeed(const Answer& answer, const Prompt& prompt) {
 }
 
 Result<int> RunGenerate(const Arguments& args) {
-  DEEPINFER_ASSIGN_OR_RETURN(PromptSource source, FindSource(args));
-  DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args));
+  DEEPINFER_ASSIGN_OR_RETURN(const PromptSource source, FindSource(args));
   DEEPINFER_RETURN_IF_ERROR(ReadPromptOptions(args).status());
   DEEPINFER_ASSIGN_OR_RETURN(const std::string model_dir, FindModel(source.model));
+  DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args, model_dir));
+  DEEPINFER_ASSIGN_OR_RETURN(const Input input, ReadInput(args, source));
+  DEEPINFER_RETURN_IF_ERROR(CheckIdsOption(input, VocabularyOf(model_dir)));
   DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args));
   DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir, args));
-  DEEPINFER_ASSIGN_OR_RETURN(const BaseRequest request, MakeBaseRequest(*engine, args));
-  DEEPINFER_ASSIGN_OR_RETURN(const Prompt prompt, MakePrompt(*engine, args, std::move(source)));
+  bool choices = false;
+  DEEPINFER_ASSIGN_OR_RETURN(const BaseRequest request, MakeRequest(*engine, args, input, &choices));
+  DEEPINFER_ASSIGN_OR_RETURN(const Prompt prompt, MakePrompt(*engine, args, input));
   const uint64_t seed = request.seed.value_or(RandomSeed());
   if (!args.Has("--json")) {
     DEEPINFER_ASSIGN_OR_RETURN(const Answer answer,
@@ -184,7 +233,7 @@ Result<int> RunGenerate(const Arguments& args) {
   const AnswerContext context{.id = AnswerId(prompt, seed),
                               .prompt = &prompt,
                               .request = &request,
-                              .choices = args.Has("--n"),
+                              .choices = choices,
                               .load_ms = engine->load_ms()};
   DEEPINFER_RETURN_IF_ERROR(WriteJsonLine(AnswerToJson(answer, context)));
   return answer.interrupted() ? 130 : 0;
@@ -209,11 +258,11 @@ Command GenerateCommand() {
       "Answers with the demo model; --json prints ids, texts, usage and timing as one object.";
   spec.see_also = {"chat", "batch", "score"};
   OptionGroup input{.title = "Input", .options = {}};
-  input.options.push_back(
-      {.name = "--messages",
-       .kind = ValueKind::kFile,
-       .value = "FILE|-",
-       .help = "conversation instead of a text: a JSON array of messages, or a chat request body"});
+  input.options.push_back({.name = "--messages",
+                           .kind = ValueKind::kFile,
+                           .value = "FILE|-",
+                           .help = "conversation instead of a text: a JSON array of messages, or a chat "
+                                   "request body, of which sampling fields count where no option is given"});
   input.options.push_back({.name = "--raw",
                            .kind = ValueKind::kFlag,
                            .help = "the text is the prompt as it is, special tokens recognised"});

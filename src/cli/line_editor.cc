@@ -141,6 +141,8 @@ Result<std::optional<std::string>> LineEditor::ReadPlain() {
       pending_.erase(0, end + 1);
       return std::optional(std::move(line));
     }
+    // An interrupt that came before the read does not end it.
+    if (Interrupted()) return Cancelled();
     char chunk[4096];
     const ssize_t n = ::read(STDIN_FILENO, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR && !Interrupted()) continue;

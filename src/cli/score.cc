@@ -76,7 +76,8 @@ class Scorer {
   Result<bool> ScoreLines(const std::string& path);
 
  private:
-  Status Line(const cli::Line& line, json::Value* id);
+  /// Ids of a line and its id. Every error is the line's fault.
+  Result<std::vector<int32_t>> ReadLine(const cli::Line& line, json::Value* id) const;
   Result<std::vector<int32_t>> LineIds(const json::Value& line) const;
   Engine& engine_;
   int top_;
@@ -118,7 +119,7 @@ Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line) const {
   return std::move(prompt.ids);
 }
 
-Status Scorer::Line(const cli::Line& line, json::Value* id) {
+Result<std::vector<int32_t>> Scorer::ReadLine(const cli::Line& line, json::Value* id) const {
   if (line.too_long) return ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes));
   json::ParseLimits limits;
   limits.max_bytes = kMaxLineBytes;
@@ -127,8 +128,7 @@ Status Scorer::Line(const cli::Line& line, json::Value* id) {
   const json::Value value = *std::move(parsed);
   if (!value.is_object()) return InvalidArgument("a line must be an object");
   DEEPINFER_ASSIGN_OR_RETURN(*id, LineId(value));
-  DEEPINFER_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, LineIds(value));
-  return ScoreOne(*id, ids);
+  return LineIds(value);
 }
 
 Result<bool> Scorer::ScoreLines(const std::string& path) {
@@ -145,9 +145,10 @@ Result<bool> Scorer::ScoreLines(const std::string& path) {
     if (!more) return all_good;
     if (!line.too_long && IsBlank(line.text)) continue;
     json::Value id;
-    const Status status = Line(line, &id);
+    const Result<std::vector<int32_t>> ids = ReadLine(line, &id);
+    const Status status = ids.ok() ? ScoreOne(id, *ids) : ids.status();
     if (status.ok()) continue;
-    if (status.code() == StatusCode::kCancelled || status.where() == "standard output") return status;
+    if (ids.ok() && !IsRequestFault(status)) return status;
     all_good = false;
     json::Value error = ErrorObject(status);
     if (status.where().empty()) error.Set("where", fmt::format("line {}", line.number + 1));

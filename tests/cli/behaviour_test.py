@@ -199,6 +199,108 @@ class Batch(Folder):
                          first["output_ids"])
 
 
+class BrokenModel(Folder):
+    """A shard is cut while the program runs: no line may carry that as its result."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.model = self.folder / "model"
+        shutil.copytree(PROGRAM.model, self.model)
+        for path in [self.model, *self.model.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        self.shards = sorted(self.model.glob("*.safetensors"))
+        self.whole = {path: path.read_bytes() for path in self.shards}
+
+    def cut(self) -> None:
+        for path in self.shards:
+            os.truncate(path, 4096)
+
+    def mend(self) -> None:
+        for path, content in self.whole.items():
+            path.write_bytes(content)
+
+    def test_batch_ends_and_is_resumed(self) -> None:
+        write_lines(self.input, [dict(LINES[0], id=i, ignore_eos=True, max_tokens=30) for i in range(8)])
+        self.assertEqual(self.batch().returncode, 0)
+        whole = self.output.read_bytes()
+        command = ["batch", str(self.model), str(self.input), "-o", str(self.folder / "cut.jsonl"), "--quiet"]
+        output = self.folder / "cut.jsonl"
+        process = PROGRAM.start(*command)
+        while process.poll() is None and not (output.exists() and output.stat().st_size):
+            time.sleep(0.005)
+        self.cut()
+        error = process.stderr.read().decode()
+        process.stderr.close()
+        self.assertEqual(process.wait(60), 4, error)
+        self.assertIn(".safetensors", error)
+        kept = output.read_bytes()
+        self.assertTrue(kept.endswith(b"\n") and whole.startswith(kept) and len(kept) < len(whole))
+        self.mend()
+        self.assertEqual(PROGRAM.run(*command).returncode, 0)
+        self.assertEqual(output.read_bytes(), whole)
+
+    def test_score_ends(self) -> None:
+        process = PROGRAM.start("score", str(self.model), "-", "--jsonl", "--json", "--quiet", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        line = json.dumps({"id": 1, "prompt": "Tell me a story about a rabbit."}).encode() + b"\n"
+        process.stdin.write(line)
+        process.stdin.flush()
+        self.assertIn("nll", json.loads(process.stdout.readline()))
+        self.cut()
+        process.stdin.write(line)
+        process.stdin.close()
+        rest = process.stdout.read()
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(process.wait(60), 4)
+        self.assertNotIn(b'"id":1', rest)
+
+    def test_another_tokenizer_is_another_run(self) -> None:
+        command = ["batch", str(self.model), str(self.input), "-o", str(self.output), "--quiet"]
+        self.assertEqual(PROGRAM.run(*command).returncode, 0)
+        config = self.model / "generation_config.json"
+        config.write_text(config.read_text() + "\n")
+        done = PROGRAM.run(*command)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"generation_config.json", done.stderr)
+
+
+class Requests(Folder):
+    def generate(self, body: dict, *arguments: str) -> subprocess.CompletedProcess:
+        path = self.folder / "body.json"
+        path.write_text(json.dumps(body))
+        return PROGRAM.run("generate", "--messages", str(path), "--quiet", "--json", *arguments)
+
+    def test_sampling_fields_of_a_body(self) -> None:
+        body = {"model": "x", "stream": True, "messages": LINES[0]["messages"], "temperature": 0.5, "top_p": 0.9, "max_tokens": 3, "seed": 7,
+                "ignore_eos": True, "stop": ["zzzz"]}
+        answer = json.loads(self.generate(body).stdout)
+        self.assertEqual((answer["seed"], len(answer["output_ids"])), (7, 3))
+        answer = json.loads(self.generate(body, "--max-tokens", "5", "--seed", "8").stdout)
+        self.assertEqual((answer["seed"], len(answer["output_ids"])), (8, 5))
+
+    def test_other_fields_are_refused_by_name(self) -> None:
+        for field in ("nonsense", "prompt", "max_completion_tokens"):
+            done = self.generate({"messages": LINES[0]["messages"], field: 1})
+            self.assertEqual(done.returncode, 2, field)
+            self.assertIn(field, json.loads(done.stdout)["error"]["message"])
+
+    def test_options_are_checked_before_the_model_is_loaded(self) -> None:
+        # A folder whose weights are missing: loading would be another error.
+        model = self.folder / "model"
+        model.mkdir()
+        shutil.copy(Path(PROGRAM.model) / "config.json", model)
+        vocabulary = json.loads((model / "config.json").read_text())["vocab_size"]
+        cases = [["hi", "--stop", ""], ["hi", *["--stop", "x"] * 17], ["hi", "--stop-id", str(vocabulary)], ["--ids", f"0,{vocabulary}"],
+                 ["--ids", "0,x"], ["--messages", str(self.folder / "none.json")]]
+        if vocabulary < 1000:
+            cases.append(["hi", "--logprobs", str(vocabulary + 1)])
+        for case in cases:
+            done = PROGRAM.run("generate", str(model), *case)
+            self.assertIn(done.returncode, (2, 3), case)
+            self.assertNotIn(b"safetensors", done.stderr, case)
+            self.assertTrue(b"--" in done.stderr or b"none.json" in done.stderr, done.stderr)
+
+
 class Interrupts(Folder):
     def test_interrupt_keeps_what_is_done(self) -> None:
         write_lines(self.input, [dict(LINES[0], id=i, ignore_eos=True, max_tokens=20) for i in range(8)])
