@@ -289,7 +289,7 @@ class Requests(Folder):
         model = self.folder / "model"
         model.mkdir()
         shutil.copy(Path(PROGRAM.model) / "config.json", model)
-        vocabulary = json.loads((model / "config.json").read_text())["vocab_size"]
+        vocabulary = json.loads((model / "config.json").read_text())["text_config"]["vocab_size"]
         cases = [["hi", "--stop", ""], ["hi", *["--stop", "x"] * 17], ["hi", "--stop-id", str(vocabulary)], ["--ids", f"0,{vocabulary}"],
                  ["--ids", "0,x"], ["--messages", str(self.folder / "none.json")]]
         if vocabulary < 1000:
