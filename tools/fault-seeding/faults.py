@@ -172,8 +172,10 @@ FAULTS = [
     one("multiplier-order", "multipliers from the farthest token on", "model/engram_hash.cc",
         "layer.multipliers[static_cast<size_t>(distance)]", "layer.multipliers[static_cast<size_t>(max_ngram_size - 1 - distance)]",
         numbers("Invariant08_PublishedRows")),
-    one("engram-on-images", "image rows get a gate", REFERENCE + "engram.cc",
-        "      if (is_image) continue;\n", "", structure("Invariant19_ImagePositionsKeepTheirBits")),
+    Fault("engram-on-images", "image rows get a gate",
+          ((REFERENCE + "engram.cc", "const double gate = is_image ? 0.0 :", "const double gate ="),
+           (REFERENCE + "engram.cc", "if (is_image) continue;", "")),
+          structure("Invariant19_ImagePositionsKeepTheirBits")),
 
     # Prefill modes, batches and state.
     one("halo-one-row-short", "every window of the halo lacks its first row", "model/layer_plan.cc",
@@ -208,5 +210,5 @@ FAULTS = [
         sequence("ClonesNeverTouchTheirOrigin")),
     one("counter-misses-the-window", "attention slots counted without the window's first row", "model/forward_attention.cc",
         "std::min<int64_t>(position - first + 1, config_.sliding_window)", "std::min<int64_t>(position - first, config_.sliding_window)",
-        "model_prefill_test:OperationCount.RunsCountWhatTheFormulaSays"),
+        "model_prefill_test:OperationCount.TinyRunsCountWhatTheFormulaSays"),
 ]
