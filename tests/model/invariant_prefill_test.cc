@@ -206,6 +206,7 @@ std::string Describe(const OperationCounts& c) {
                                     {"decoder_rows", c.decoder_rows},
                                     {"window_rows", c.window_rows},
                                     {"source_rows", c.source_rows},
+                                    {"gated_rows", c.gated_rows},
                                     {"entries", c.entries},
                                     {"indexer_rows", c.indexer_rows},
                                     {"score_columns", c.score_columns},
@@ -229,6 +230,23 @@ OperationCounts CountRun(TestModel& model, std::span<const int32_t> ids, Prefill
                static_cast<int64_t>(ids.size()));
   }
   return model.backbone->counts();
+}
+
+TEST(OperationCount, TinyRunsCountWhatTheFormulaSays) {
+  // Below and above the window, the kept rows and the halo; in one pass and in several.
+  TestModel& tiny = testing::Tiny("reference");
+  const std::vector<int32_t> ids = Prompt(131, kVocab, 5);
+  for (size_t length : {1, 16, 20, 77, 131}) {
+    for (PrefillMode mode : {PrefillMode::kFull, PrefillMode::kExactHalo, PrefillMode::kBoundedReplay}) {
+      const OperationCounts expected =
+          CountPrefill(tiny.backbone->config(), mode, static_cast<int64_t>(length));
+      for (size_t chunk : {length, size_t{30}}) {
+        const OperationCounts got = CountRun(tiny, std::span(ids).first(length), mode, chunk);
+        EXPECT_EQ(got, expected) << length << " " << PrefillModeName(mode) << " in chunks of " << chunk
+                                 << "\n  run     " << Describe(got) << "\n  formula " << Describe(expected);
+      }
+    }
+  }
 }
 
 TEST(OperationCount, RunsCountWhatTheFormulaSays) {
@@ -260,6 +278,7 @@ TEST(OperationCount, FiguresByHand) {
   EXPECT_EQ(full.decoder_rows, 5 * 20);
   EXPECT_EQ(full.window_rows, 10 * 20);
   EXPECT_EQ(full.source_rows, 3 * 20);
+  EXPECT_EQ(full.gated_rows, 2 * 20);
   EXPECT_EQ(full.entries, 10 + 10 + 20);
   EXPECT_EQ(full.indexer_rows, 5 * 20);
   EXPECT_EQ(full.engram_rows, 2 * 20);
