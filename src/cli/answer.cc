@@ -74,9 +74,9 @@ json::Value Timing(const Answer& answer, double load_ms) {
 
 }  // namespace
 
-Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::Message> messages,
-                          const recipe::ChatOptions& options) {
-  DEEPINFER_ASSIGN_OR_RETURN(std::vector<int32_t> ids, recipe::EncodeChat(tokenizer, messages, options));
+Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::plain::Message> messages,
+                          const recipe::plain::ChatOptions& options) {
+  DEEPINFER_ASSIGN_OR_RETURN(std::vector<int32_t> ids, recipe::plain::EncodeChat(tokenizer, messages, options));
   return Prompt{.ids = std::move(ids), .chat = true, .thinking = options.thinking};
 }
 
@@ -102,9 +102,9 @@ Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest
   one.seed = seed;
   for (int64_t i = 0; i < request.n && !answer.interrupted(); ++i) {
     one.stream = static_cast<uint32_t>(i);
-    recipe::AnswerParser parser(prompt.thinking);
+    recipe::plain::AnswerParser parser(prompt.thinking);
     const auto push = [&](int32_t, std::string_view text) {
-      recipe::AnswerParser::Delta delta;
+      recipe::plain::AnswerParser::Delta delta;
       if (prompt.chat) {
         delta = parser.Push(text);
       } else {
@@ -117,11 +117,11 @@ Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest
     Sample sample;
     if (prompt.chat) {
       if (sink) sink(parser.Finish());
-      recipe::AnswerParser::Delta split = recipe::SplitAnswer(result.text, prompt.thinking);
+      recipe::plain::AnswerParser::Delta split = recipe::plain::SplitAnswer(result.text, prompt.thinking);
       sample.text = std::move(split.content);
       sample.reasoning = std::move(split.reasoning);
       sample.reasoning_tokens =
-          recipe::CountReasoningTokens(engine.tokenizer(), result.output_ids, prompt.thinking);
+          recipe::plain::CountReasoningTokens(engine.tokenizer(), result.output_ids, prompt.thinking);
     } else {
       sample.text = result.text;
     }

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "cli/common_options.h"
 #include "engine/engine.h"
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
 namespace deepinfer::cli {
 
@@ -25,8 +25,8 @@ struct Prompt {
 };
 
 /// Errors: those of the encoder (kInvalidArgument).
-Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::Message> messages,
-                          const recipe::ChatOptions& options);
+Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::plain::Message> messages,
+                          const recipe::plain::ChatOptions& options);
 Result<Prompt> TextPrompt(const Tokenizer& tokenizer, std::string_view text, bool special);
 
 /// One sample.
@@ -43,7 +43,7 @@ struct Answer {
 };
 
 /// What became certain of the sample that is being generated.
-using AnswerSink = std::function<void(const recipe::AnswerParser::Delta& delta)>;
+using AnswerSink = std::function<void(const recipe::plain::AnswerParser::Delta& delta)>;
 
 /// Runs `request.n` samples after each other. Errors: those of Engine::Generate.
 Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest& request, uint64_t seed,

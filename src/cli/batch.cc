@@ -79,7 +79,7 @@ class BatchRunner {
 
 Result<Prompt> BatchRunner::MakePrompt(BatchRequest& request) const {
   if (request.messages) {
-    recipe::ChatOptions options;
+    recipe::plain::ChatOptions options;
     options.thinking = request.thinking.value_or(options.thinking);
     options.effort = request.effort.value_or(options.effort);
     return ChatPrompt(engine_.tokenizer(), *request.messages, options);
@@ -106,7 +106,7 @@ Result<LineResult> BatchRunner::Run(const Line& line, const Sha256Digest& digest
   if (!prompt.ok()) return Failed(*id, prompt.status(), line.number);
   const uint64_t seed = request->base.seed.value_or(LineSeed(digest, line.number));
   int64_t tokens = 0;
-  const auto sink = [&](const recipe::AnswerParser::Delta&) { meter->Tick(++tokens); };
+  const auto sink = [&](const recipe::plain::AnswerParser::Delta&) { meter->Tick(++tokens); };
   const Result<Answer> answer = RunAnswer(engine_, *prompt, request->base, seed, sink);
   if (!answer.ok() && IsRequestFault(answer.status())) return Failed(*id, answer.status(), line.number);
   if (!answer.ok()) return answer.status();

@@ -141,7 +141,7 @@ Status LineParser::UnknownField(const std::string& key) const {
 }
 
 Status LineParser::Messages(const json::Value& value) {
-  DEEPINFER_ASSIGN_OR_RETURN(out_.messages, recipe::ParseMessages(value));
+  DEEPINFER_ASSIGN_OR_RETURN(out_.messages, recipe::plain::ParseMessages(value));
   return OkStatus();
 }
 
@@ -200,7 +200,7 @@ Status LineParser::Thinking(const json::Value& value) {
 Status LineParser::Effort(const json::Value& value) {
   if (!value.is_integer() && !value.is_string()) return WrongType("effort", "1 to 100 or a name", value);
   const Result<int> effort =
-      recipe::ParseEffort(value.is_string() ? value.AsString() : json::Serialize(value));
+      recipe::plain::ParseEffort(value.is_string() ? value.AsString() : json::Serialize(value));
   if (!effort.ok()) return Status(effort.status().code(), effort.status().message(), "effort");
   out_.effort = *effort;
   return OkStatus();

@@ -11,7 +11,7 @@
 #include "base/sha256.h"
 #include "base/status.h"
 #include "cli/common_options.h"
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
 namespace deepinfer::cli {
 
@@ -20,7 +20,7 @@ inline constexpr size_t kMaxLineBytes = 100'000'000;
 
 /// A parsed line. Exactly one of messages, prompt and prompt_ids is set.
 struct BatchRequest {
-  std::optional<std::vector<recipe::Message>> messages;
+  std::optional<std::vector<recipe::plain::Message>> messages;
   std::optional<std::string> prompt;
   bool special = false;  // `prompt`: special tokens are recognised in it
   std::optional<std::vector<int32_t>> prompt_ids;

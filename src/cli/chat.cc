@@ -43,15 +43,15 @@ class Chat {
   Status Load(const std::string& path);
   Status SetOption(const std::string& name, const std::string& value);
   void Reset();
-  void Print(const recipe::AnswerParser::Delta& delta);
+  void Print(const recipe::plain::AnswerParser::Delta& delta);
   /// A message for people, also when the program is quiet: it answers a command of theirs.
   static Status Say(std::string_view text) { return WriteStdout(std::string(text) + "\n"); }
 
   Engine& engine_;
   BaseRequest request_;
-  recipe::ChatOptions options_;
+  recipe::plain::ChatOptions options_;
   std::string system_;
-  std::vector<recipe::Message> messages_;
+  std::vector<recipe::plain::Message> messages_;
   std::unique_ptr<Session> session_;
   std::vector<int32_t>
       past_ids_;  // of the finished turns, as they were generated; empty = render them from the messages
@@ -68,14 +68,14 @@ Chat::Chat(Engine& engine, BaseRequest request, const PromptSettings& settings, 
   options_.thinking = settings.thinking.value_or(options_.thinking);
   options_.effort = settings.effort.value_or(options_.effort);
   // Reasoning of earlier turns stays in the prompt: a prefix that never changes is never prefilled twice.
-  options_.history_thinking = recipe::HistoryThinking::kKeep;
+  options_.history_thinking = recipe::plain::HistoryThinking::kKeep;
   Reset();
 }
 
 void Chat::Reset() {
   messages_.clear();
   if (!system_.empty())
-    messages_.push_back({.role = recipe::Role::kSystem, .content = system_, .reasoning = {}});
+    messages_.push_back({.role = recipe::plain::Role::kSystem, .content = system_, .reasoning = {}});
   session_ = engine_.NewSession();
   past_ids_.clear();
 }
@@ -96,14 +96,14 @@ Result<Prompt> Chat::MakePrompt() const {
 
 void Chat::Remember(const Prompt& prompt, const Sample& sample) {
   messages_.push_back(
-      {.role = recipe::Role::kAssistant, .content = sample.text, .reasoning = sample.reasoning});
+      {.role = recipe::plain::Role::kAssistant, .content = sample.text, .reasoning = sample.reasoning});
   past_ids_ = prompt.ids;
   past_ids_.insert(past_ids_.end(), sample.result.output_ids.begin(), sample.result.output_ids.end());
   const int32_t eos = engine_.config().eos_token_id;
   if (past_ids_.back() != eos) past_ids_.push_back(eos);
 }
 
-void Chat::Print(const recipe::AnswerParser::Delta& delta) {
+void Chat::Print(const recipe::plain::AnswerParser::Delta& delta) {
   std::string out;
   if (show_reasoning_ && !delta.reasoning.empty()) {
     out += std::string(DimOn()) + (StdoutIsTerminal() ? Printable(delta.reasoning) : delta.reasoning) +
@@ -119,7 +119,7 @@ void Chat::Print(const recipe::AnswerParser::Delta& delta) {
 }
 
 Status Chat::Answer(const std::string& text) {
-  messages_.push_back({.role = recipe::Role::kUser, .content = text, .reasoning = {}});
+  messages_.push_back({.role = recipe::plain::Role::kUser, .content = text, .reasoning = {}});
   const Result<Prompt> prompt = MakePrompt();
   if (!prompt.ok()) {
     messages_.pop_back();
@@ -127,7 +127,7 @@ Status Chat::Answer(const std::string& text) {
   }
   const uint64_t seed = request_.seed.value_or(RandomSeed());
   in_reasoning_ = false;
-  const auto sink = [this](const recipe::AnswerParser::Delta& delta) { Print(delta); };
+  const auto sink = [this](const recipe::plain::AnswerParser::Delta& delta) { Print(delta); };
   const Result<cli::Answer> answer = RunAnswer(engine_, *prompt, request_, seed, sink, session_.get());
   if (!answer.ok()) {
     messages_.pop_back();
@@ -147,7 +147,7 @@ Status Chat::Save(const std::string& path) const {
   json::Value thinking;
   thinking.Set("type", options_.thinking ? "enabled" : "disabled");
   json::Value out;
-  out.Set("messages", recipe::MessagesToJson(messages_));
+  out.Set("messages", recipe::plain::MessagesToJson(messages_));
   out.Set("thinking", std::move(thinking));
   if (options_.thinking) out.Set("reasoning_effort", options_.effort);
   DEEPINFER_RETURN_IF_ERROR(WriteFileAtomic(path, json::Serialize(out, 1) + "\n"));
@@ -159,12 +159,12 @@ Status Chat::Load(const std::string& path) {
   DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConversationBytes));
   Result<json::Value> value = json::Parse(text);
   if (!value.ok()) return std::move(value).status().Within(path);
-  Result<recipe::Conversation> conversation = recipe::ParseConversation(*value);
+  Result<recipe::plain::Conversation> conversation = recipe::plain::ParseConversation(*value);
   if (!conversation.ok()) return std::move(conversation).status().Within(path);
   options_.thinking = conversation->thinking.value_or(options_.thinking);
   options_.effort = conversation->effort.value_or(options_.effort);
   messages_ = std::move(conversation->messages);
-  const bool has_system = !messages_.empty() && messages_.front().role == recipe::Role::kSystem;
+  const bool has_system = !messages_.empty() && messages_.front().role == recipe::plain::Role::kSystem;
   system_ = has_system ? messages_.front().content : std::string();
   session_ = engine_.NewSession();
   past_ids_.clear();
@@ -173,7 +173,7 @@ Status Chat::Load(const std::string& path) {
 
 Status Chat::SetOption(const std::string& name, const std::string& value) {
   if (name == "/effort") {
-    DEEPINFER_ASSIGN_OR_RETURN(options_.effort, recipe::ParseEffort(value));
+    DEEPINFER_ASSIGN_OR_RETURN(options_.effort, recipe::plain::ParseEffort(value));
     past_ids_.clear();  // the prompt begins with it
     return Say(fmt::format("effort {}", options_.effort));
   }

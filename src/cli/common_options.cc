@@ -15,7 +15,7 @@
 #include "checkpoint/config.h"
 #include "cli/progress.h"
 #include "cli/suggest.h"
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 #include "sampling/sampling.h"
 
 namespace deepinfer::cli {
@@ -343,7 +343,7 @@ Result<PromptSettings> ReadPromptOptions(const Arguments& args) {
   settings.system = args.Text("--system");
   if (args.Has("--thinking")) settings.thinking = args.Text("--thinking") == "on";
   if (args.Has("--effort")) {
-    Result<int> effort = recipe::ParseEffort(args.Text("--effort"));
+    Result<int> effort = recipe::plain::ParseEffort(args.Text("--effort"));
     if (!effort.ok())
       return Status(effort.status().code(), effort.status().message(), "--effort")
           .WithHint(effort.status().hint());

@@ -44,13 +44,13 @@ Result<PromptSource> FindSource(const Arguments& args) {
 /// What the command line names as input, read before the model is loaded.
 struct Input {
   std::optional<std::vector<int32_t>> ids;
-  std::optional<recipe::Conversation> conversation;
+  std::optional<recipe::plain::Conversation> conversation;
   std::string text;                      // when neither is set
   json::Value sampling{json::Object{}};  // fields of a request body
 };
 
 // A request body's sampling fields; those that only concern a server are left aside.
-Result<json::Value> SamplingFieldsOf(const json::Value& body, const recipe::Conversation& conversation,
+Result<json::Value> SamplingFieldsOf(const json::Value& body, const recipe::plain::Conversation& conversation,
                                      const std::string& path) {
   json::Value out{json::Object{}};
   for (const std::string& field : conversation.other_fields) {
@@ -69,7 +69,7 @@ Result<Input> ReadMessages(const std::string& path) {
   DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadTextInput(path, kMaxInputBytes));
   Result<json::Value> value = json::Parse(text);
   if (!value.ok()) return std::move(value).status().Within(path);
-  Result<recipe::Conversation> parsed = recipe::ParseConversation(*value);
+  Result<recipe::plain::Conversation> parsed = recipe::plain::ParseConversation(*value);
   if (!parsed.ok())
     return Status(StatusCode::kDataLoss, parsed.status().message(), parsed.status().where()).Within(path);
   Input input;
@@ -103,18 +103,18 @@ Status CheckIdsOption(const Input& input, std::optional<int64_t> vocab_size) {
 
 Result<Prompt> ConversationPrompt(const Engine& engine, const Arguments& args, const Input& input) {
   DEEPINFER_ASSIGN_OR_RETURN(const PromptSettings settings, ReadPromptOptions(args));
-  recipe::Conversation conversation;
+  recipe::plain::Conversation conversation;
   if (input.conversation) {
     conversation = *input.conversation;
   } else {
-    conversation.messages.push_back({.role = recipe::Role::kUser, .content = input.text, .reasoning = {}});
+    conversation.messages.push_back({.role = recipe::plain::Role::kUser, .content = input.text, .reasoning = {}});
   }
   if (!settings.system.empty()) {
     conversation.messages.insert(
         conversation.messages.begin(),
-        {.role = recipe::Role::kSystem, .content = settings.system, .reasoning = {}});
+        {.role = recipe::plain::Role::kSystem, .content = settings.system, .reasoning = {}});
   }
-  recipe::ChatOptions options;
+  recipe::plain::ChatOptions options;
   options.thinking = settings.thinking.value_or(conversation.thinking.value_or(options.thinking));
   options.effort = settings.effort.value_or(conversation.effort.value_or(options.effort));
   return ChatPrompt(engine.tokenizer(), conversation.messages, options);
@@ -142,7 +142,7 @@ class AnswerPrinter {
  public:
   explicit AnswerPrinter(bool show_thinking) : show_reasoning_(show_thinking || StdoutIsTerminal()) {}
 
-  void Push(const recipe::AnswerParser::Delta& delta) {
+  void Push(const recipe::plain::AnswerParser::Delta& delta) {
     if (show_reasoning_ && !delta.reasoning.empty()) {
       Write(std::string(DimOn()) + Safe(delta.reasoning) + std::string(DimOff()));
       reasoning_ = true;
@@ -182,7 +182,7 @@ Result<Answer> RunForPeople(Engine& engine, const Prompt& prompt, BaseRequest re
   const int64_t n = request.n;
   AnswerPrinter printer(show_thinking);
   Status written;
-  const auto sink = [&](const recipe::AnswerParser::Delta& delta) { printer.Push(delta); };
+  const auto sink = [&](const recipe::plain::AnswerParser::Delta& delta) { printer.Push(delta); };
   if (n == 1) {
     DEEPINFER_ASSIGN_OR_RETURN(all, RunAnswer(engine, prompt, request, seed, sink));
     DEEPINFER_RETURN_IF_ERROR(printer.Finish());

@@ -111,7 +111,7 @@ Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line) const {
   if (request.prompt) {
     DEEPINFER_ASSIGN_OR_RETURN(prompt, TextPrompt(engine_.tokenizer(), *request.prompt, request.special));
   } else {
-    recipe::ChatOptions options;
+    recipe::plain::ChatOptions options;
     options.thinking = request.thinking.value_or(options.thinking);
     options.effort = request.effort.value_or(options.effort);
     DEEPINFER_ASSIGN_OR_RETURN(prompt, ChatPrompt(engine_.tokenizer(), *request.messages, options));

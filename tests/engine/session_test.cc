@@ -6,14 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "demo_engine.h"
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
 namespace deepinfer {
 namespace {
 
 using namespace deepinfer::testing;  // NOLINT: helpers of this folder
-using recipe::Message;
-using recipe::Role;
+using recipe::plain::Message;
+using recipe::plain::Role;
 
 class SessionReuse : public ::testing::Test {
  protected:
@@ -36,8 +36,8 @@ class SessionReuse : public ::testing::Test {
   std::vector<int32_t> Encode(std::string_view text) const {
     return *engine_.tokenizer().Encode(text, {.added_tokens = true});
   }
-  std::vector<int32_t> Chat(const std::vector<Message>& messages, const recipe::ChatOptions& options) const {
-    return *recipe::EncodeChat(engine_.tokenizer(), messages, options);
+  std::vector<int32_t> Chat(const std::vector<Message>& messages, const recipe::plain::ChatOptions& options) const {
+    return *recipe::plain::EncodeChat(engine_.tokenizer(), messages, options);
   }
   static int64_t Size(const std::vector<int32_t>& ids) { return static_cast<int64_t>(ids.size()); }
 
@@ -51,7 +51,7 @@ std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& 
 }
 
 TEST_F(SessionReuse, NextTurnComputesOnlyWhatIsNew) {
-  const recipe::ChatOptions options{.thinking = false};
+  const recipe::plain::ChatOptions options{.thinking = false};
   std::vector<Message> messages = {{Role::kUser, "My name is Vand.", ""}};
   int64_t cached = 0;
   for (const char* question : {"What is my name?", "My dog is called Dawox.", "What is my pet called?"}) {
@@ -66,11 +66,11 @@ TEST_F(SessionReuse, NextTurnComputesOnlyWhatIsNew) {
 }
 
 TEST_F(SessionReuse, DroppedReasoningKeepsThePromptBeforeIt) {
-  const recipe::ChatOptions options{.thinking = true};
+  const recipe::plain::ChatOptions options{.thinking = true};
   std::vector<Message> messages = {{Role::kUser, "What is the opposite of hard?", ""}};
   const auto first = Chat(messages, options);
   const GenerationResult answer = Check(Prompt(first, 40), 0);
-  const auto parts = recipe::SplitAnswer(answer.text, true);
+  const auto parts = recipe::plain::SplitAnswer(answer.text, true);
   ASSERT_FALSE(parts.reasoning.empty());
   messages.push_back({Role::kAssistant, parts.content, parts.reasoning});
   messages.push_back({Role::kUser, "What is the capital of Turkey?", ""});

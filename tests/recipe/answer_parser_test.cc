@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "json_lines.h"
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
-namespace deepinfer::recipe {
+namespace deepinfer::recipe::plain {
 namespace {
 
 using deepinfer::testing::ReadJsonLines;
@@ -86,4 +86,4 @@ TEST(AnswerParser, GoldensOfTheLibrary) {
 }
 
 }  // namespace
-}  // namespace deepinfer::recipe
+}  // namespace deepinfer::recipe::plain

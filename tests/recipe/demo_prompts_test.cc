@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "json_lines.h"
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
-namespace deepinfer::recipe {
+namespace deepinfer::recipe::plain {
 namespace {
 
 using deepinfer::testing::ReadJsonLines;
@@ -132,4 +132,4 @@ TEST(EncodeChat, TokenizerWithoutControlTokens) {
 }
 
 }  // namespace
-}  // namespace deepinfer::recipe
+}  // namespace deepinfer::recipe::plain

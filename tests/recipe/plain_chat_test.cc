@@ -1,10 +1,10 @@
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
 #include <gtest/gtest.h>
 
 #include "json_lines.h"
 
-namespace deepinfer::recipe {
+namespace deepinfer::recipe::plain {
 namespace {
 
 using deepinfer::testing::ReadJsonLines;
@@ -118,4 +118,4 @@ TEST(RenderChat, Errors) {
 }
 
 }  // namespace
-}  // namespace deepinfer::recipe
+}  // namespace deepinfer::recipe::plain

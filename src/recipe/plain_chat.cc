@@ -1,11 +1,11 @@
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
 #include <array>
 #include <charconv>
 
 #include <fmt/format.h>
 
-namespace deepinfer::recipe {
+namespace deepinfer::recipe::plain {
 namespace {
 
 /// Collects pieces; neighbours of the same kind become one run, so that the merges of BPE reach across them.
@@ -152,4 +152,4 @@ int64_t CountReasoningTokens(const Tokenizer& tokenizer, std::span<const int32_t
   return count;
 }
 
-}  // namespace deepinfer::recipe
+}  // namespace deepinfer::recipe::plain

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
-namespace deepinfer::recipe {
+namespace deepinfer::recipe::plain {
 namespace {
 
 using ::testing::ElementsAre;
@@ -146,4 +146,4 @@ TEST(ParseHistoryThinking, Names) {
 }
 
 }  // namespace
-}  // namespace deepinfer::recipe
+}  // namespace deepinfer::recipe::plain

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "tokenizer/tokenizer.h"
 
-namespace deepinfer::recipe {
+namespace deepinfer::recipe::plain {
 
 enum class Role : uint8_t { kSystem, kUser, kAssistant };
 std::string_view RoleName(Role role);  // "system", "user", "assistant"
@@ -118,4 +118,4 @@ AnswerParser::Delta SplitAnswer(std::string_view text, bool thinking);
 /// Output ids that are reasoning: those before the first `</think>` token, or all when there is none; 0 without thinking.
 int64_t CountReasoningTokens(const Tokenizer& tokenizer, std::span<const int32_t> output_ids, bool thinking);
 
-}  // namespace deepinfer::recipe
+}  // namespace deepinfer::recipe::plain

@@ -1,9 +1,9 @@
 // Messages and chat request bodies as JSON.
 #include <fmt/format.h>
 
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
-namespace deepinfer::recipe {
+namespace deepinfer::recipe::plain {
 namespace {
 
 Status NotSupported(std::string_view what, std::string where) {
@@ -172,4 +172,4 @@ json::Value MessagesToJson(std::span<const Message> messages) {
   return out;
 }
 
-}  // namespace deepinfer::recipe
+}  // namespace deepinfer::recipe::plain

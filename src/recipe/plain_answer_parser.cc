@@ -1,7 +1,7 @@
 // The states Reasoning and Common of recipe.md §6.2 without tools, JSON mode and stop strings, byte by byte.
-#include "recipe/chat_format.h"
+#include "recipe/plain_chat.h"
 
-namespace deepinfer::recipe {
+namespace deepinfer::recipe::plain {
 namespace {
 
 constexpr std::string_view kEndOfThinking = TokenRoleText(TokenRole::kThinkEnd);
@@ -71,4 +71,4 @@ AnswerParser::Delta SplitAnswer(std::string_view text, bool thinking) {
   return answer;
 }
 
-}  // namespace deepinfer::recipe
+}  // namespace deepinfer::recipe::plain
