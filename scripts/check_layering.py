@@ -34,6 +34,7 @@ WRAPPED = {
     "hwy": "kernels/cpu",
     "CLI": "cli",
     "Random123": "sampling",
+    "simdjson.h": "recipe",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
