@@ -137,6 +137,12 @@ std::vector<Participant> MixedBatch() {
   std::fill(image.is_image.begin() + 7, image.is_image.begin() + 19, uint8_t{1});
   image.embeds = Random(31).Bf16s(30 * kHidden, 0.1f);
   batch.insert(batch.begin() + 4, image);
+  // A second one, with its image elsewhere: what an earlier pass left about image rows must not fit by chance.
+  Participant other{"prompt with two images", ids(30, 32), 0, 30};
+  other.is_image.assign(30, 0);
+  for (int row : {2, 3, 4, 11, 12, 27, 28, 29}) other.is_image[row] = 1;
+  other.embeds = Random(32).Bf16s(30 * kHidden, 0.1f);
+  batch.insert(batch.begin() + 7, other);
   return batch;
 }
 
