@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -13,8 +12,11 @@
 namespace deepinfer {
 namespace {
 
-constexpr int kSpinRounds =
-    1000;  // some tens of microseconds: longer than the serial part between two operations
+// Some tens of microseconds: longer than the serial part between two operations.
+constexpr int kSpinRounds = 1000;
+
+// Enough for a thread that starts late, or that loses its processor, to cost little; few enough to pay for claiming them.
+constexpr int64_t kPiecesPerThread = 4;
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -38,37 +40,51 @@ void WaitForChange(const std::atomic<uint32_t>& word, uint32_t old, bool spin) {
 }  // namespace
 
 struct ThreadPool::State {
+  using Body = FunctionRef<void(int64_t, int64_t, int)>;
+
   // A worker sleeps on its own ticket, so that a loop of few pieces wakes few threads.
   struct alignas(64) Worker {
     std::atomic<uint32_t> ticket{0};
   };
 
-  // The current loop: written by the caller before it raises the tickets, read only by workers whose ticket it raises.
-  const std::function<void(int64_t, int64_t, int)>* body = nullptr;
+  // The present loop. Written only while no piece is claimed, read only by whoever has claimed one.
+  const Body* body = nullptr;
   int64_t count = 0;
   int64_t piece = 0;
-  bool stop = false;
+  int64_t num_pieces = 0;
 
+  // Number of the loop (upper half) and how many of its pieces nobody has claimed yet (lower half). One word, so that a worker that
+  // wakes when its loop is over can neither take a piece of it nor mistake the next one's fields for its own.
+  alignas(64) std::atomic<uint64_t> unclaimed{0};
+  // Pieces that are not done; the caller sleeps on it.
   alignas(64) std::atomic<uint32_t> pending{0};
-  std::mutex caller_mutex;
+  std::atomic<bool> busy{false};  // some caller's loop is in the pool
+  std::atomic<bool> stop{false};
   bool spin = false;
   std::vector<Worker> workers;
   std::vector<std::jthread> threads;
 
   explicit State(size_t num_workers) : workers(num_workers) {}
 
-  void RunPiece(int thread) const {
-    const int64_t begin = piece * thread;
-    (*body)(begin, std::min(count, begin + piece), thread);
+  // Claims and runs pieces until none is left.
+  void RunPieces(int thread) {
+    uint64_t seen = unclaimed.load(std::memory_order_acquire);
+    while (static_cast<uint32_t>(seen) != 0) {
+      if (!unclaimed.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel)) continue;
+      const int64_t begin = piece * (num_pieces - static_cast<uint32_t>(seen));
+      (*body)(begin, std::min(count, begin + piece), thread);
+      if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1) pending.notify_one();
+      seen = unclaimed.load(std::memory_order_acquire);
+    }
   }
 
   void WorkerMain(int thread) {
     std::atomic<uint32_t>& ticket = workers[static_cast<size_t>(thread - 1)].ticket;
-    for (uint32_t seen = 0;; ++seen) {
+    for (uint32_t seen = 0;;) {
       WaitForChange(ticket, seen, spin);
-      if (stop) return;
-      RunPiece(thread);
-      if (pending.fetch_sub(1) == 1) pending.notify_one();
+      seen = ticket.load(std::memory_order_acquire);
+      if (stop.load(std::memory_order_acquire)) return;
+      RunPieces(thread);
     }
   }
 
@@ -96,7 +112,7 @@ ThreadPool::ThreadPool(int num_threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  state_->stop = true;
+  state_->stop.store(true);
   state_->Wake(state_->threads.size());
   state_->threads.clear();  // joins
 }
@@ -104,26 +120,30 @@ ThreadPool::~ThreadPool() {
 int ThreadPool::num_threads() const { return static_cast<int>(state_->threads.size()) + 1; }
 
 void ThreadPool::ParallelFor(int64_t count, int64_t grain,
-                             const std::function<void(int64_t begin, int64_t end, int thread)>& body) {
+                             FunctionRef<void(int64_t begin, int64_t end, int thread)> body) {
   if (count <= 0) return;
   const int64_t threads = num_threads();
-  const int64_t piece = std::max({grain, CeilDiv(count, threads), int64_t{1}});
-  if (piece >= count) {
+  const int64_t piece = std::max({grain, CeilDiv(count, threads * kPiecesPerThread), int64_t{1}});
+  State& state = *state_;
+  // Waiting for the other loop could be waiting for ourselves, when that one's body has called us.
+  if (threads == 1 || piece >= count || state.busy.exchange(true, std::memory_order_acquire)) {
     body(0, count, 0);
     return;
   }
-  State& state = *state_;
-  const std::lock_guard lock(state.caller_mutex);
-  const auto helpers = static_cast<uint32_t>(CeilDiv(count, piece) - 1);
   state.body = &body;
   state.count = count;
   state.piece = piece;
-  state.pending.store(helpers);
-  state.Wake(helpers);
-  state.RunPiece(0);
-  for (uint32_t left = state.pending.load(); left != 0; left = state.pending.load()) {
+  state.num_pieces = CeilDiv(count, piece);
+  state.pending.store(static_cast<uint32_t>(state.num_pieces), std::memory_order_relaxed);
+  const uint64_t loop = (state.unclaimed.load(std::memory_order_relaxed) >> 32) + 1;
+  state.unclaimed.store(loop << 32 | static_cast<uint64_t>(state.num_pieces), std::memory_order_release);
+  state.Wake(static_cast<size_t>(std::min(threads, state.num_pieces) - 1));
+  state.RunPieces(0);
+  for (uint32_t left = state.pending.load(std::memory_order_acquire); left != 0;
+       left = state.pending.load(std::memory_order_acquire)) {
     WaitForChange(state.pending, left, state.spin);
   }
+  state.busy.store(false, std::memory_order_release);
 }
 
 }  // namespace deepinfer

@@ -134,16 +134,16 @@ double MeasureReadBandwidth(uint64_t bytes, int threads, int rounds) {
   auto* words = static_cast<uint64_t*>(memory);
   const auto count = static_cast<int64_t>(bytes / sizeof(uint64_t));
   ThreadPool pool(threads);
-  const int64_t grain = count / std::max(1, pool.num_threads());
-  // Written first, so that every page is real and lies near the thread that reads it.
-  pool.ParallelFor(count, grain, [words](int64_t begin, int64_t end, int) {
+  constexpr int64_t kGrain = int64_t{1} << 17;
+  // Written first, so that every page is real.
+  pool.ParallelFor(count, kGrain, [words](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) words[i] = static_cast<uint64_t>(i);
   });
   std::vector<uint64_t> sums(static_cast<size_t>(pool.num_threads()) * 16);
   double best = 0;
   for (int round = 0; round < rounds; ++round) {
     const auto start = std::chrono::steady_clock::now();
-    pool.ParallelFor(count, grain, [words, &sums](int64_t begin, int64_t end, int thread) {
+    pool.ParallelFor(count, kGrain, [words, &sums](int64_t begin, int64_t end, int thread) {
       // Eight independent sums, so that additions do not wait for each other.
       std::array<uint64_t, 8> lanes{};
       int64_t i = begin;

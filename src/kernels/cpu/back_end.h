@@ -58,13 +58,12 @@ inline int64_t UsefulThreads(const OpContext& ctx, int64_t work) {
 /// body(begin, end) over disjoint pieces of [0, rows); `work` multiply-adds a row.
 template <class Body>
 void ForRows(const OpContext& ctx, int64_t rows, int64_t work, const Body& body) {
-  const int64_t threads = UsefulThreads(ctx, rows * work);
-  if (threads <= 1 || rows <= 1) {
+  if (UsefulThreads(ctx, rows * work) <= 1 || rows <= 1) {
     if (rows > 0) body(int64_t{0}, rows);
     return;
   }
-  ctx.pool->ParallelFor(rows, CeilDiv(rows, threads),
-                        [&body](int64_t begin, int64_t end, int) { body(begin, end); });
+  const int64_t grain = CeilDiv(kWorkPerThread, std::max(work, int64_t{1}));
+  ctx.pool->ParallelFor(rows, grain, [&body](int64_t begin, int64_t end, int) { body(begin, end); });
 }
 
 /// body(unit, scratch) for every unit of [0, units), each on some thread with `scratch_bytes` of its own out of `memory`. Units are
@@ -83,7 +82,7 @@ void ForUnits(const OpContext& ctx, int64_t units, int64_t work, std::span<std::
   }
   std::atomic<int64_t> next{0};
   ctx.pool->ParallelFor(threads, 1, [&](int64_t begin, int64_t end, int) {
-    // Pieces are single slots unless a pool has lost threads: then the first slot of a piece serves.
+    // Pieces are single slots unless the pool has other loops to run: then the first slot of a piece serves.
     if (begin == end) return;
     const Scratch scratch(memory.subspan(static_cast<size_t>(begin) * scratch_bytes, scratch_bytes));
     for (int64_t unit = next.fetch_add(1); unit < units; unit = next.fetch_add(1)) body(unit, scratch);
