@@ -94,4 +94,8 @@ std::string Serialize(const Value& value, int indent = -1);
 /// Appends `text` as a quoted JSON string. Invalid UTF-8 becomes U+FFFD.
 void AppendQuoted(std::string_view text, std::string* out);
 
+/// Appends the inside of a JSON string: quotes, backslashes and control characters are escaped as Python's `json.dumps` does, every
+/// other byte is copied unseen. The result is valid JSON when `text` is valid UTF-8; a text cut anywhere may be given in pieces.
+void AppendEscaped(std::string_view text, std::string* out);
+
 }  // namespace deepinfer::json

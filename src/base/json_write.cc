@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/byte_scan.h"
 #include "base/json.h"
 
 namespace deepinfer::json {
@@ -76,7 +77,7 @@ size_t SequenceLength(std::string_view text, size_t at, size_t* skip) {
   return length;
 }
 
-void AppendEscaped(char c, std::string* out) {
+void AppendEscape(char c, std::string* out) {
   switch (c) {
     case '"': *out += "\\\""; return;
     case '\\': *out += "\\\\"; return;
@@ -99,23 +100,38 @@ void AppendNewline(int indent, int depth, std::string* out) {
 
 }  // namespace
 
+void AppendEscaped(std::string_view text, std::string* out) {
+  for (size_t at = 0;;) {
+    const size_t run_end = FindByte(
+        text, at,
+        [](ByteVector b) { return ((b < uint8_t{0x20}) | (b == uint8_t{'"'})) | (b == uint8_t{'\\'}); },
+        [](uint8_t byte) { return NeedsEscape(static_cast<char>(byte)); });
+    out->append(text, at, run_end - at);
+    if (run_end == text.size()) return;
+    AppendEscape(text[run_end], out);
+    at = run_end + 1;
+  }
+}
+
 void AppendQuoted(std::string_view text, std::string* out) {
   *out += '"';
+  size_t run_begin = 0;
   for (size_t at = 0; at < text.size();) {
+    at = FindByte(
+        text, at, [](ByteVector b) { return b > uint8_t{0x7F}; }, [](uint8_t byte) { return byte > 0x7F; });
+    if (at == text.size()) break;
     size_t skip = 1;
     const size_t length = SequenceLength(text, at, &skip);
-    if (length == 0) {
-      *out += "\xEF\xBF\xBD";
-      at += skip;
+    if (length > 0) {
+      at += length;
       continue;
     }
-    if (NeedsEscape(text[at])) {
-      AppendEscaped(text[at], out);
-    } else {
-      out->append(text, at, length);
-    }
-    at += length;
+    AppendEscaped(text.substr(run_begin, at - run_begin), out);
+    *out += "\xEF\xBF\xBD";
+    at += skip;
+    run_begin = at;
   }
+  AppendEscaped(text.substr(run_begin), out);
   *out += '"';
 }
 
