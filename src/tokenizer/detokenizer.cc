@@ -10,13 +10,14 @@ constexpr char32_t kReplacement = 0xFFFD;
 /// Appends the characters of `bytes` to `out` and returns the unfinished character at the end.
 std::string_view AppendRepaired(std::string_view bytes, std::string* out) {
   while (!bytes.empty()) {
+    // Whole valid stretches at once; almost every text is one.
+    const size_t bad = unicode::FindInvalidUtf8(bytes);
+    *out += bytes.substr(0, bad);
+    if (bad == std::string_view::npos) return {};
+    bytes.remove_prefix(bad);
     const unicode::Utf8Sequence next = unicode::NextUtf8(bytes);
     if (next.kind == unicode::Utf8Kind::kIncomplete) break;
-    if (next.kind == unicode::Utf8Kind::kValid) {
-      *out += bytes.substr(0, next.length);
-    } else {
-      unicode::AppendUtf8(kReplacement, out);
-    }
+    unicode::AppendUtf8(kReplacement, out);
     bytes.remove_prefix(next.length);
   }
   return bytes;
@@ -24,23 +25,45 @@ std::string_view AppendRepaired(std::string_view bytes, std::string* out) {
 
 }  // namespace
 
+void Utf8Repairer::Append(std::string_view bytes, std::string* text) {
+  // The held character first: it takes bytes until it is whole or broken.
+  while (num_pending_ > 0 && !bytes.empty()) {
+    pending_[num_pending_++] = bytes.front();
+    const std::string_view tail = AppendRepaired({pending_, num_pending_}, text);
+    if (tail.size() == num_pending_) {  // still unfinished
+      bytes.remove_prefix(1);
+      continue;
+    }
+    // Whole or broken; the byte itself may begin the next one.
+    num_pending_ = 0;
+    bytes.remove_prefix(1);
+    for (const char c : tail) pending_[num_pending_++] = c;
+  }
+  for (const char c : AppendRepaired(bytes, text)) pending_[num_pending_++] = c;
+}
+
+void Utf8Repairer::Finish(std::string* text) {
+  if (num_pending_ > 0) unicode::AppendUtf8(kReplacement, text);
+  num_pending_ = 0;
+}
+
 std::string Detokenizer::Push(std::span<const int32_t> ids) {
-  const std::string bytes = std::move(pending_) + tokenizer_->Decode(ids);
   std::string text;
-  pending_ = AppendRepaired(bytes, &text);
+  for (const int32_t id : ids) repairer_.Append(tokenizer_->TokenBytes(id), &text);
   return text;
 }
 
 std::string Detokenizer::Finish() {
   std::string text;
-  if (!pending_.empty()) unicode::AppendUtf8(kReplacement, &text);
-  pending_.clear();
+  repairer_.Finish(&text);
   return text;
 }
 
 std::string DecodeText(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   std::string text;
-  if (!AppendRepaired(tokenizer.Decode(ids), &text).empty()) unicode::AppendUtf8(kReplacement, &text);
+  Utf8Repairer repairer;
+  for (const int32_t id : ids) repairer.Append(tokenizer.TokenBytes(id), &text);
+  repairer.Finish(&text);
   return text;
 }
 
