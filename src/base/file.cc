@@ -30,9 +30,11 @@ auto RetryOnEintr(Call call) {
 }
 
 // Does not trust the size that the file claims: it is 0 under /proc, and the file may grow while it is read.
-Result<std::string> ReadAll(int fd, uint64_t claimed_size, size_t max_bytes, const std::string& path) {
+Result<std::string> ReadAll(int fd, uint64_t claimed_size, size_t max_bytes, StatusCode too_large_code,
+                            const std::string& path) {
   const auto too_large = [&] {
-    return ResourceExhausted(fmt::format("the file is larger than the limit of {} bytes", max_bytes), path);
+    return Status(too_large_code, fmt::format("the file is larger than the limit of {} bytes", max_bytes),
+                  path);
   };
   if (claimed_size > max_bytes) return too_large();
   std::string content;
@@ -72,7 +74,21 @@ std::string ResolveLinks(const std::string& path) {
   return out;
 }
 
-// Makes the new name itself durable. Some file systems cannot sync a folder; the content is safe there all the same.
+// Errors name `path`, which is what the caller knows.
+Status WriteTemporary(const std::string& temporary, const mode_t* mode, std::string_view content,
+                      const std::string& path) {
+  FileDescriptor fd(RetryOnEintr(
+      [&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666); }));
+  if (fd.get() < 0) return SystemError(errno, "create the file", path);
+  if (mode != nullptr && ::fchmod(fd.get(), *mode) != 0) return SystemError(errno, "set the mode of", path);
+  DEEPINFER_RETURN_IF_ERROR(WriteAll(fd.get(), content, path));
+  if (RetryOnEintr([&] { return ::fsync(fd.get()); }) != 0) return SystemError(errno, "sync the file", path);
+  if (::close(fd.Release()) != 0 && errno != EINTR) return SystemError(errno, "close the file", path);
+  return OkStatus();
+}
+
+}  // namespace
+
 Status SyncFolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -84,21 +100,6 @@ Status SyncFolderOf(const std::string& path) {
   }
   return OkStatus();
 }
-
-Status WriteTemporary(const std::string& temporary, const mode_t* mode, std::string_view content) {
-  FileDescriptor fd(RetryOnEintr(
-      [&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666); }));
-  if (fd.get() < 0) return SystemError(errno, "create the file", temporary);
-  if (mode != nullptr && ::fchmod(fd.get(), *mode) != 0)
-    return SystemError(errno, "set the mode of", temporary);
-  DEEPINFER_RETURN_IF_ERROR(WriteAll(fd.get(), content, temporary));
-  if (RetryOnEintr([&] { return ::fsync(fd.get()); }) != 0)
-    return SystemError(errno, "sync the file", temporary);
-  if (::close(fd.Release()) != 0 && errno != EINTR) return SystemError(errno, "close the file", temporary);
-  return OkStatus();
-}
-
-}  // namespace
 
 FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
@@ -133,11 +134,11 @@ Result<FileDescriptor> OpenRegularFile(const std::string& path, uint64_t* size) 
   return fd;
 }
 
-Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
+Result<std::string> ReadFile(const std::string& path, size_t max_bytes, StatusCode too_large) {
   uint64_t size = 0;
   DEEPINFER_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenRegularFile(path, &size));
   try {
-    return ReadAll(fd.get(), size, max_bytes, path);
+    return ReadAll(fd.get(), size, max_bytes, too_large, path);
   } catch (const std::exception&) {  // bad_alloc, or length_error for an absurd claimed size
     return ResourceExhausted("not enough memory to read the file", path);
   }
@@ -153,7 +154,7 @@ Status WriteFileAtomic(const std::string& path, std::string_view content) {
 
   static std::atomic<uint64_t> counter{0};
   const std::string temporary = fmt::format("{}.tmp-{}-{}", target, ::getpid(), counter.fetch_add(1));
-  Status status = WriteTemporary(temporary, exists ? &mode : nullptr, content);
+  Status status = WriteTemporary(temporary, exists ? &mode : nullptr, content, path);
   if (status.ok() && ::rename(temporary.c_str(), target.c_str()) != 0) {
     status = SystemError(errno, "replace the file", path);
   }

@@ -13,11 +13,16 @@
 
 namespace deepinfer {
 
-/// Reads a whole file of at most `max_bytes`. Errors: kNotFound, kIo (also for directories), kResourceExhausted when larger.
-Result<std::string> ReadFile(const std::string& path, size_t max_bytes);
+/// Reads a whole file of at most `max_bytes`. Errors: kNotFound, kIo (also for directories), `too_large` for a larger one (kDataLoss
+/// suits files with a format that allows no such size), kResourceExhausted without the memory.
+Result<std::string> ReadFile(const std::string& path, size_t max_bytes,
+                             StatusCode too_large = StatusCode::kResourceExhausted);
 
 /// Writes a file so that after a crash either the old or the new content is there (temporary file, fsync, rename).
 Status WriteFileAtomic(const std::string& path, std::string_view content);
+
+/// Makes a new name in the folder of `path` itself durable. Ok on file systems that cannot sync a folder. Errors: kNotFound, kIo.
+Status SyncFolderOf(const std::string& path);
 
 /// An open file for positional reads; closes itself.
 class RandomAccessFile {

@@ -7,12 +7,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/output.h"
 
 namespace deepinfer::cli {
@@ -32,14 +32,6 @@ std::string Difference(const json::Value& before, const json::Value& now) {
     if (a != b) return fmt::format("{} was {} and is now {}", key, a, b);
   }
   return "its settings were others";
-}
-
-// Makes the directory entry of a new file durable. Not every file system can, and then nothing is lost by going on.
-void SyncFolderOf(const std::string& path) {
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const FileDescriptor folder(
-      ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() >= 0) ::fsync(folder.get());
 }
 
 Status OverwriteHint(Status status) {
@@ -111,7 +103,8 @@ Result<ResultFile> ResultFile::Open(const std::string& path, const std::string& 
     // The description of an earlier run must not vouch for the results of this one.
     return IoError("cannot remove: " + std::generic_category().message(errno), IdentityPath(path));
   }
-  SyncFolderOf(path);
+  // A folder that may be written but not read cannot be made durable; a kill loses nothing all the same.
+  if (const Status durable = SyncFolderOf(path); !durable.ok()) LogVerbose(durable.ToString());
   return file;
 }
 

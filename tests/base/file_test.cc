@@ -19,6 +19,7 @@ TEST(ReadFile, ReadsUpToTheLimit) {
   EXPECT_EQ(*ReadFile(path, 5), "hello");
   EXPECT_EQ(*ReadFile(path, SIZE_MAX), "hello");
   EXPECT_EQ(ReadFile(path, 4).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReadFile(path, 4, StatusCode::kDataLoss).status().code(), StatusCode::kDataLoss);
   ASSERT_TRUE(WriteFileAtomic(path, "").ok());
   EXPECT_EQ(*ReadFile(path, 0), "");
 }
@@ -76,6 +77,14 @@ TEST(WriteFileAtomic, FollowsLinksAndRefusesOthers) {
   EXPECT_EQ(WriteFileAtomic("/dev/null", "x").code(), StatusCode::kIo);
   EXPECT_EQ(WriteFileAtomic(folder / "none/a", "x").code(), StatusCode::kNotFound);
   EXPECT_FALSE(WriteFileAtomic(folder / "", "x").ok());
+}
+
+TEST(WriteFileAtomic, ErrorsNameTheFileThatWasAskedFor) {
+  const ScratchFolder folder;
+  const Status status = WriteFileAtomic(folder / "none/a", "x");
+  EXPECT_EQ(status.where(), folder / "none/a");
+  EXPECT_EQ(SyncFolderOf(folder / "none/a").code(), StatusCode::kNotFound);
+  EXPECT_TRUE(SyncFolderOf(folder / "a").ok());
 }
 
 TEST(RandomAccessFile, ReadsAtOffsets) {
