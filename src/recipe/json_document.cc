@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include "base/byte_scan.h"
 #include "tokenizer/unicode.h"
 
 namespace deepinfer::recipe {
@@ -26,30 +26,13 @@ constexpr int kMaxDepth = 127;
 constexpr size_t kMaxBytes = INT32_MAX;
 constexpr size_t kMaxNodes = (size_t{1} << 28) - 1;  // width of JsonNode::span
 
-static_assert(std::endian::native == std::endian::little,
-              "the scan below takes the lowest byte for the first");
-
-constexpr uint64_t Repeat(uint8_t byte) { return 0x0101010101010101u * byte; }
-
-/// Bytes of `word` that end a plain stretch of a string: the quote, the backslash, control characters. Bit 7 of such a
-/// byte is set; bits above the lowest set one may be wrong, since the subtraction borrows.
-uint64_t StopBytes(uint64_t word) {
-  const auto zero_bytes = [](uint64_t x) { return (x - Repeat(1)) & ~x; };
-  const uint64_t below_blank = (word - Repeat(0x20)) & ~word;
-  return (zero_bytes(word ^ Repeat('"')) | zero_bytes(word ^ Repeat('\\')) | below_blank) & Repeat(0x80);
-}
-
-bool IsStopByte(char c) { return c == '"' || c == '\\' || static_cast<uint8_t>(c) < 0x20; }
-
-/// The first stop byte at or after `at`, or `end`.
-const char* FindStopByte(const char* at, const char* end) {
-  for (; end - at >= 8; at += 8) {
-    uint64_t word;
-    std::memcpy(&word, at, 8);
-    if (const uint64_t stops = StopBytes(word); stops != 0) return at + std::countr_zero(stops) / 8;
-  }
-  while (at != end && !IsStopByte(*at)) ++at;
-  return at;
+/// The first character in [at, end) that ends a plain stretch of a string (a quote, a backslash or a control character), or `end`.
+const char* FindStop(const char* at, const char* end) {
+  return at +
+         FindByte(
+             std::string_view(at, static_cast<size_t>(end - at)), 0,
+             [](ByteVector b) { return ((b < uint8_t{0x20}) | (b == uint8_t{'"'})) | (b == uint8_t{'\\'}); },
+             [](uint8_t b) { return b < 0x20 || b == '"' || b == '\\'; });
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -263,14 +246,14 @@ class JsonReader {
   /// At the opening quote.
   bool ReadString() {
     const char* const first = ++at_;
-    at_ = FindStopByte(at_, end_);
+    at_ = FindStop(at_, end_);
     if (at_ != end_ && *at_ == '"') {
       return Add(Type::kString, first, static_cast<size_t>(at_++ - first));
     }
     return ReadEscapedString(first);
   }
 
-  /// Goes on at the first stop byte, which is no quote, of the string that begins at `first`.
+  /// Goes on at the end of the plain stretch, which is no quote, of the string that begins at `first`.
   bool ReadEscapedString(const char* first) {
     // What follows cannot need more than the rest of the text: no escape is shorter than its character.
     if (document_.unescaped_ == nullptr) {
@@ -286,7 +269,7 @@ class JsonReader {
       if (!ReadEscape()) return false;
       if (at_ != end_ && *at_ == '\\') continue;
       const char* const plain = at_;
-      at_ = FindStopByte(at_, end_);
+      at_ = FindStop(at_, end_);
       Copy(plain);
     }
     ++at_;
@@ -413,34 +396,30 @@ std::optional<JsonView> JsonView::Find(std::string_view key) const {
   return found;
 }
 
-namespace {
-
-/// Members with every key once: the last value at the place of the first. Sorting keeps many keys at O(n log n), which
-/// no choice of keys can spoil.
-std::vector<JsonView::Member> UniqueMembers(JsonView object) {
-  std::vector<JsonView::Member> members;
-  members.reserve(object.size());
-  for (const auto& member : object.members()) members.push_back(member);
-  std::vector<uint32_t> order(members.size());
+// Sorting keeps many keys at O(n log n), which no choice of keys can spoil.
+std::vector<JsonView::Member> JsonView::UniqueMembers() const {
+  std::vector<Member> unique;
+  unique.reserve(size());
+  for (const auto& member : members()) unique.push_back(member);
+  if (unique.size() < 2) return unique;
+  std::vector<uint32_t> order(unique.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return members[a].first < members[b].first; });
-  std::vector<bool> is_first(members.size(), true);
+                   [&](uint32_t a, uint32_t b) { return unique[a].first < unique[b].first; });
+  std::vector<bool> is_first(unique.size(), true);
   for (size_t i = 0, first = 0; i < order.size(); ++i) {
-    if (members[order[i]].first != members[order[first]].first) first = i;
+    if (unique[order[i]].first != unique[order[first]].first) first = i;
     if (i == first) continue;
-    members[order[first]].second = members[order[i]].second;
+    unique[order[first]].second = unique[order[i]].second;
     is_first[order[i]] = false;
   }
   size_t kept = 0;
-  for (size_t i = 0; i < members.size(); ++i) {
-    if (is_first[i]) members[kept++] = members[i];
+  for (size_t i = 0; i < unique.size(); ++i) {
+    if (is_first[i]) unique[kept++] = unique[i];
   }
-  members.erase(members.begin() + static_cast<ptrdiff_t>(kept), members.end());
-  return members;
+  unique.erase(unique.begin() + static_cast<ptrdiff_t>(kept), unique.end());
+  return unique;
 }
-
-}  // namespace
 
 json::Value JsonView::ToValue() const {
   switch (type()) {
@@ -467,7 +446,7 @@ json::Value JsonView::ToValue() const {
     case Type::kObject: break;
   }
   json::Object object;
-  const auto unique = UniqueMembers(*this);
+  const auto unique = UniqueMembers();
   object.reserve(unique.size());
   for (const auto& [key, value] : unique) object.emplace_back(key, value.ToValue());
   return object;

@@ -79,10 +79,12 @@ class JsonView {
   inline Range<ElementIterator> elements() const;
   /// Members in the order of the text, duplicates included; none when this is no object.
   inline Range<MemberIterator> members() const;
+  /// Members with every key once: the last value at the place of the first (spec: recipe.md §3.6).
+  std::vector<Member> UniqueMembers() const;
   /// The last member with this key; nothing when there is none or this is no object. Linear in the number of members.
   std::optional<JsonView> Find(std::string_view key) const;
 
-  /// A copy of the value. Of equal keys the last value stands at the place of the first (spec: recipe.md §3.6).
+  /// A copy of the value, with unique members.
   json::Value ToValue() const;
 
  private:

@@ -32,6 +32,9 @@ class Tokenizer::Encoder {
     }
   }
 
+  /// Marks the part as a token. Parts come in ascending order; not together with Trust.
+  void Mark(const TokenSpan& token) { matches_.push_back({token.begin, token.end, token.id}); }
+
   Result<std::vector<int32_t>> Run() {
     const size_t max_bytes = std::min(options_.max_bytes, kMaxTextBytes);
     if (text_.size() > max_bytes) {
@@ -124,7 +127,8 @@ class Tokenizer::Encoder {
 };
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& path) {
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxTokenizerBytes));
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string text,
+                             ReadFile(path, kMaxTokenizerBytes, StatusCode::kDataLoss));
   auto result = FromJson(text);
   if (!result.ok()) return std::move(result).status().Within(path);
   return result;
@@ -190,6 +194,14 @@ Result<std::vector<int32_t>> Tokenizer::EncodeRuns(std::span<const TextRun> runs
     if (run.trusted) encoder.Trust(begin, begin + run.text.size());
     begin += run.text.size();
   }
+  return encoder.Run();
+}
+
+Result<std::vector<int32_t>> Tokenizer::EncodeWithTokens(std::string_view utf8,
+                                                         std::span<const TokenSpan> tokens,
+                                                         const EncodeOptions& options) const {
+  Encoder encoder(*this, utf8, options);
+  for (const TokenSpan& token : tokens) encoder.Mark(token);
   return encoder.Run();
 }
 

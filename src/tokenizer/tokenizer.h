@@ -36,6 +36,12 @@ struct TextRun {
   bool trusted = false;
 };
 
+/// A part of a text that stands for a token, whatever its bytes are.
+struct TokenSpan {
+  size_t begin, end;
+  int32_t id;
+};
+
 /// Byte-level BPE tokenizer. Immutable: one object serves any number of threads.
 class Tokenizer {
  public:
@@ -57,6 +63,11 @@ class Tokenizer {
   /// begin of the first run.
   Result<std::vector<int32_t>> EncodeRuns(std::span<const TextRun> runs,
                                           const EncodeOptions& options = {}) const;
+
+  /// Ids of a text in which the caller has marked the tokens: ascending parts that do not overlap. What stands between two of them is
+  /// encoded as ordinary text. `options.added_tokens` is ignored. Errors as for Encode.
+  Result<std::vector<int32_t>> EncodeWithTokens(std::string_view utf8, std::span<const TokenSpan> tokens,
+                                                const EncodeOptions& options = {}) const;
 
   /// Bytes of the ids put together; they may be invalid UTF-8 (Detokenizer repairs that). Ids without a token, such as
   /// padding rows of a model's vocabulary, add nothing.
