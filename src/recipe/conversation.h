@@ -66,7 +66,7 @@ struct SystemMessage {
 struct UserMessage {
   Content content;
   Task task = Task::kNone;
-  std::string url;  // Task::kReadUrl: the page to read
+  std::string url{};  // Task::kReadUrl: the page to read
 };
 struct LatestReminder {
   std::string content;
