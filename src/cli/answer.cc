@@ -76,7 +76,8 @@ json::Value Timing(const Answer& answer, double load_ms) {
 
 Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::plain::Message> messages,
                           const recipe::plain::ChatOptions& options) {
-  DEEPINFER_ASSIGN_OR_RETURN(std::vector<int32_t> ids, recipe::plain::EncodeChat(tokenizer, messages, options));
+  DEEPINFER_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                             recipe::plain::EncodeChat(tokenizer, messages, options));
   return Prompt{.ids = std::move(ids), .chat = true, .thinking = options.thinking};
 }
 
@@ -134,7 +135,7 @@ Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest
 bool IsRequestFault(const Status& status) {
   // Logits that allow no draw come from this prompt, in this model.
   return status.code() == StatusCode::kInvalidArgument ||
-         (status.code() == StatusCode::kInternal && status.where() == "logits");
+         (status.code() == StatusCode::kDataLoss && status.where() == "logits");
 }
 
 json::Value AnswerToJson(const Answer& answer, const AnswerContext& context) {

@@ -9,18 +9,27 @@
 
 namespace deepinfer::sampling {
 
+namespace {
+
+/// A weight that is no number is the cause as a rule: weights come from files, and nothing before the logits looks at values.
+Status Unsound(std::string message) {
+  return DataLoss(std::move(message), "logits")
+      .WithHint("deepinfer inspect MODEL --verify, which names weights that are no finite numbers");
+}
+
+}  // namespace
+
 Result<float> CheckedMax(std::span<const float> logits) {
   float max = -std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] < std::numeric_limits<float>::infinity())) {
-      return Internal(
-          fmt::format("the model computed a logit that is no number ({} for token {})", logits[i], i),
-          "logits");
+      return Unsound(
+          fmt::format("the model computed a logit that is no finite number ({} for token {})", logits[i], i));
     }
     max = std::max(max, logits[i]);
   }
   if (max == -std::numeric_limits<float>::infinity()) {
-    return Internal("no token is possible: every logit is -infinity", "logits");
+    return Unsound("no token is possible: every logit is -infinity");
   }
   return max;
 }

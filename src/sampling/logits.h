@@ -7,7 +7,7 @@
 
 namespace deepinfer::sampling {
 
-/// The largest logit. Errors: kInternal for NaN or +infinity, or when all are -infinity.
+/// The largest logit. Errors: kDataLoss for NaN or +infinity, or when all are -infinity.
 Result<float> CheckedMax(std::span<const float> logits);
 
 }  // namespace deepinfer::sampling

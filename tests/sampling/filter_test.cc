@@ -223,10 +223,10 @@ TEST(SamplerErrors, UnsoundLogits) {
     for (const bool penalties : {false, true}) {
       Sampler sampler = Make({.temperature = temperature, .presence_penalty = penalties ? 1.0 : 0.0}, 3);
       EXPECT_EQ(sampler.Sample(std::vector<float>{0, std::nanf(""), 1}, 0).status().code(),
-                StatusCode::kInternal);
-      EXPECT_EQ(sampler.Sample(std::vector<float>{0, kInf, 1}, 0).status().code(), StatusCode::kInternal);
+                StatusCode::kDataLoss);
+      EXPECT_EQ(sampler.Sample(std::vector<float>{0, kInf, 1}, 0).status().code(), StatusCode::kDataLoss);
       EXPECT_EQ(sampler.Sample(std::vector<float>{-kInf, -kInf, -kInf}, 0).status().code(),
-                StatusCode::kInternal);
+                StatusCode::kDataLoss);
       EXPECT_EQ(sampler.Sample(std::vector<float>{0, 1}, 0).status().code(), StatusCode::kInternal);
       EXPECT_EQ(*sampler.Sample(std::vector<float>{-kInf, 1, -kInf}, 0), 1);
     }

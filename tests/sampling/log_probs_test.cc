@@ -88,7 +88,7 @@ TEST(LogProbs, LargeLogitsDoNotOverflow) {
 
 TEST(LogProbs, NumbersThatAreNoneAreErrors) {
   for (const float bad : {std::nanf(""), kInf}) {
-    EXPECT_EQ(ComputeLogProbs(std::vector<float>{0, bad, 1}, 0, 1).status().code(), StatusCode::kInternal);
+    EXPECT_EQ(ComputeLogProbs(std::vector<float>{0, bad, 1}, 0, 1).status().code(), StatusCode::kDataLoss);
   }
   EXPECT_FALSE(ComputeLogProbs(std::vector<float>{-kInf, -kInf}, 0, 1).ok());
 }
