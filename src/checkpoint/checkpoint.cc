@@ -18,9 +18,14 @@ constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 constexpr std::string_view kConfigName = "config.json";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kSingleName = "model.safetensors";
-constexpr std::string_view kTokenMapName = "engram_token_map.i32";
 
 std::string Join(const std::string& dir, std::string_view name) { return (fs::path(dir) / name).string(); }
+
+Result<ModelConfig> ParseConfigOf(const std::string& dir, std::string_view text) {
+  auto config = ParseConfig(text);
+  if (!config.ok()) return std::move(config).status().Within(Join(dir, kConfigName));
+  return config;
+}
 
 /// The one safetensors file of a folder without an index.
 Result<std::string> FindSingleFile(const std::string& dir) {
@@ -68,18 +73,14 @@ class CheckpointOpener {
 
  private:
   Status ReadConfig() {
-    DEEPINFER_ASSIGN_OR_RETURN(const std::string path, result_->ResolveFile(kConfigName));
-    DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
-    auto config = ParseConfig(text);
-    if (!config.ok()) return std::move(config).status().Within(Join(result_->dir_, kConfigName));
-    result_->config_ = std::move(config).value();
+    DEEPINFER_ASSIGN_OR_RETURN(const std::string text, result_->ReadFile(kConfigName, kMaxConfigBytes));
+    DEEPINFER_ASSIGN_OR_RETURN(result_->config_, ParseConfigOf(result_->dir_, text));
     result_->config_sha256_ = Sha256Of(text);
     return OkStatus();
   }
 
   Status ReadIndex() {
-    DEEPINFER_ASSIGN_OR_RETURN(const std::string path, result_->ResolveFile(kIndexName));
-    DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, ShardIndex::kMaxBytes));
+    DEEPINFER_ASSIGN_OR_RETURN(const std::string text, result_->ReadFile(kIndexName, ShardIndex::kMaxBytes));
     auto index = ShardIndex::Parse(text);
     if (!index.ok()) return std::move(index).status().Within(Join(result_->dir_, kIndexName));
     index_ = std::move(index).value();
@@ -170,6 +171,11 @@ Result<std::string> Checkpoint::ResolveFile(std::string_view name) const {
   return ResolveInFolder(dir_, allowed_root_, name);
 }
 
+Result<std::string> Checkpoint::ReadFile(std::string_view name, size_t max_bytes) const {
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string path, ResolveFile(name));
+  return deepinfer::ReadFile(path, max_bytes, StatusCode::kDataLoss);
+}
+
 std::string_view Checkpoint::NameOf(Location location) const {
   return open_[location.shard]->header.header.entry(location.entry).name;
 }
@@ -257,82 +263,10 @@ Sha256Digest Checkpoint::digest() const {
   return hash.Finish();
 }
 
-Result<EngramRowReader> EngramRowReader::Open(std::shared_ptr<const Checkpoint> checkpoint, int layer) {
-  const ModelConfig& config = checkpoint->config();
-  const int index = config.engram_index(layer);
-  if (index < 0) return NotFound("the layer has no Engram table", "layer " + std::to_string(layer));
-  const std::string prefix = "layers." + std::to_string(layer) + ".engram.embed.";
-  const auto codes = checkpoint->FindInfo(prefix + "weight");
-  const auto scales = checkpoint->FindInfo(prefix + "scale");
-  if (!codes.has_value() || !scales.has_value())
-    return NotFound("the checkpoint has no such tensor", prefix + "weight / scale");
-
-  const uint64_t rows = static_cast<uint64_t>(config.engram_num_embeddings[static_cast<size_t>(index)]);
-  const uint64_t width = static_cast<uint64_t>(config.engram_head_dim);
-  const auto has_shape = [rows](const TensorInfo& t, uint64_t columns) {
-    return t.shape.size() == 2 && t.shape[0] == rows && t.shape[1] == columns;
-  };
-  if (codes->dtype != StorageDtype::kF8E4M3 || !has_shape(*codes, width) ||
-      scales->dtype != StorageDtype::kF8E8M0 || !has_shape(*scales, width / 32)) {
-    return DataLoss("the Engram table has an unexpected dtype or shape", prefix + "weight / scale");
-  }
-  EngramRowReader reader;
-  reader.codes_ = *codes;
-  reader.scales_ = *scales;
-  reader.num_rows_ = static_cast<int64_t>(rows);
-  reader.code_bytes_ = static_cast<int64_t>(width);
-  reader.scale_bytes_ = static_cast<int64_t>(width / 32);
-  reader.checkpoint_ = std::move(checkpoint);
-  return reader;
-}
-
-Status EngramRowReader::Read(int64_t row, std::span<std::byte> codes, std::span<std::byte> scales) const {
-  if (row < 0 || row >= num_rows_)
-    return InvalidArgument("the Engram row does not exist", "row " + std::to_string(row));
-  if (codes.size() != static_cast<size_t>(code_bytes_) ||
-      scales.size() != static_cast<size_t>(scale_bytes_)) {
-    return InvalidArgument("the buffers do not have the size of a row");
-  }
-  DEEPINFER_RETURN_IF_ERROR(checkpoint_->Read(codes_, static_cast<uint64_t>(row * code_bytes_), codes));
-  return checkpoint_->Read(scales_, static_cast<uint64_t>(row * scale_bytes_), scales);
-}
-
-Result<EngramRowReader::Row> EngramRowReader::MapRow(int64_t row) const {
-  if (row < 0 || row >= num_rows_)
-    return InvalidArgument("the Engram row does not exist", "row " + std::to_string(row));
-  DEEPINFER_ASSIGN_OR_RETURN(const TensorRef codes, checkpoint_->Map(codes_));
-  DEEPINFER_ASSIGN_OR_RETURN(const TensorRef scales, checkpoint_->Map(scales_));
-  return Row{
-      codes.bytes.subspan(static_cast<size_t>(row * code_bytes_), static_cast<size_t>(code_bytes_)),
-      scales.bytes.subspan(static_cast<size_t>(row * scale_bytes_), static_cast<size_t>(scale_bytes_))};
-}
-
-Result<std::optional<std::vector<int32_t>>> ReadEngramTokenMap(const Checkpoint& checkpoint) {
-  auto path = checkpoint.ResolveFile(kTokenMapName);
-  if (!path.ok() && path.status().code() == StatusCode::kNotFound)
-    return std::optional<std::vector<int32_t>>();
-  if (!path.ok()) return std::move(path).status();
-  const auto entries = static_cast<size_t>(checkpoint.config().vocab_size);
-  const int64_t classes = checkpoint.config().engram_compressed_vocab_size;
-  auto read = ReadFile(*path, entries * 4);
-  if (!read.ok() && read.status().code() != StatusCode::kResourceExhausted) return std::move(read).status();
-  const std::string bytes = read.ok() ? std::move(read).value() : std::string();
-  if (bytes.size() != entries * 4) return DataLoss("the token map does not have one int32 per token", *path);
-  std::vector<int32_t> map(entries);
-  int64_t largest = -1;
-  for (size_t i = 0; i < entries; ++i) {
-    uint32_t value = 0;
-    for (size_t k = 0; k < 4; ++k) value |= uint32_t{static_cast<uint8_t>(bytes[4 * i + k])} << (8 * k);
-    map[i] = static_cast<int32_t>(value);
-    if (map[i] < 0 || map[i] >= classes) return DataLoss("the token map has a class out of range", *path);
-    largest = std::max<int64_t>(largest, map[i]);
-  }
-  if (largest + 1 != classes) {
-    return DataLoss("the token map has " + std::to_string(largest + 1) + " classes, the configuration says " +
-                        std::to_string(classes),
-                    *path);
-  }
-  return std::optional(std::move(map));
+Result<ModelConfig> ReadModelConfig(const std::string& dir, const OpenOptions& options) {
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string text,
+                             ReadInFolder(dir, options.allowed_root, kConfigName, kMaxConfigBytes));
+  return ParseConfigOf(dir, text);
 }
 
 }  // namespace deepinfer

@@ -1,7 +1,6 @@
 // A checkpoint folder: configuration, shards and access to tensors (spec: checkpoint.md §2, §7, §11).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -91,8 +90,11 @@ class Checkpoint {
   /// SHA-256 over configuration, index and all headers (names, sizes and contents), in the order of the file names.
   Sha256Digest digest() const;
 
-  /// Path of a file of this folder; links are held to the same rule as shards. Errors: kNotFound, kDataLoss.
+  /// Path of a regular file of this folder; links are held to the same rule as shards. Errors: kNotFound (no such entry), kDataLoss
+  /// (a link to nothing or out of the folder, a folder, FIFO or device), kIo.
   Result<std::string> ResolveFile(std::string_view name) const;
+  /// Content of a file of this folder. Errors: as ResolveFile, kDataLoss for more than `max_bytes`.
+  Result<std::string> ReadFile(std::string_view name, size_t max_bytes) const;
 
  private:
   struct OpenShard {
@@ -122,39 +124,7 @@ class Checkpoint {
   uint64_t total_bytes_ = 0;
 };
 
-/// Rows of one Engram table, read one by one: the table is never read whole (spec: checkpoint.md §5.4).
-class EngramRowReader {
- public:
-  /// `layer` is a layer id of engram_layer_ids. Errors: kNotFound, kDataLoss when the table's dtype or shape is wrong.
-  static Result<EngramRowReader> Open(std::shared_ptr<const Checkpoint> checkpoint, int layer);
-
-  int64_t num_rows() const { return num_rows_; }
-  /// Bytes of a row's E4M3 codes (= engram_head_dim) and of its E8M0 scales (one per 32 columns).
-  int64_t code_bytes() const { return code_bytes_; }
-  int64_t scale_bytes() const { return scale_bytes_; }
-
-  /// Two positional reads. Errors: kInvalidArgument (row outside [0, num_rows), wrong span sizes), kIo, kDataLoss.
-  Status Read(int64_t row, std::span<std::byte> codes, std::span<std::byte> scales) const;
-
-  struct Row {
-    std::span<const std::byte> codes;
-    std::span<const std::byte> scales;
-  };
-  /// Views into the mapped shard. Errors: as Read, kResourceExhausted (mapping).
-  Result<Row> MapRow(int64_t row) const;
-
- private:
-  EngramRowReader() = default;
-  std::shared_ptr<const Checkpoint> checkpoint_;
-  TensorInfo codes_;
-  TensorInfo scales_;
-  int64_t num_rows_ = 0;
-  int64_t code_bytes_ = 0;
-  int64_t scale_bytes_ = 0;
-};
-
-/// The sidecar `engram_token_map.i32`: vocab_size little-endian int32 (spec: checkpoint.md §9.1). Nothing when the folder has none.
-/// Errors: kDataLoss unless it has vocab_size entries within [0, engram_compressed_vocab_size) and its largest is the last class.
-Result<std::optional<std::vector<int32_t>>> ReadEngramTokenMap(const Checkpoint& checkpoint);
+/// The configuration of a folder alone. Errors: as Checkpoint::Open.
+Result<ModelConfig> ReadModelConfig(const std::string& dir, const OpenOptions& options = {});
 
 }  // namespace deepinfer

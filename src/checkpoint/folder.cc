@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/file.h"
+
 namespace deepinfer {
 namespace {
 
@@ -11,6 +13,18 @@ namespace fs = std::filesystem;
 /// Whether `path` lies below `root`, both canonical.
 bool IsBelow(const fs::path& path, const fs::path& root) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+bool IsBelowAllowed(const fs::path& path, const std::string& allowed_root) {
+  if (allowed_root.empty()) return false;
+  std::error_code error;
+  const fs::path root = fs::canonical(allowed_root, error);
+  return !error && IsBelow(path, root);
+}
+
+bool IsLink(const fs::path& path) {
+  std::error_code error;
+  return fs::is_symlink(fs::symlink_status(path, error));
 }
 
 }  // namespace
@@ -34,14 +48,27 @@ Result<std::string> ResolveInFolder(const std::string& dir, const std::string& a
   const fs::path root = fs::canonical(dir, error);
   if (error) return FolderProblem(error, dir);
   const fs::path target = fs::canonical(path, error);
+  if (error == std::errc::no_such_file_or_directory && IsLink(path))
+    return DataLoss("the file is a link to nothing", path);
   if (error) return FolderProblem(error, path);
-  if (IsBelow(target, root)) return target.string();
-  if (!allowed_root.empty()) {
-    const fs::path allowed = fs::canonical(allowed_root, error);
-    if (!error && IsBelow(target, allowed)) return target.string();
+  if (!IsBelow(target, root) && !IsBelowAllowed(target, allowed_root)) {
+    const std::string holder = target.parent_path().string();
+    return DataLoss("the file is a link that leaves the checkpoint folder", path)
+        .WithHint("--allow-links " + holder + ", or export DEEPINFER_ALLOW_LINKS=" + holder);
   }
-  return DataLoss("the file is a link that leaves the checkpoint folder", path)
-      .WithHint("name the folder that holds the link targets as the allowed root");
+  const fs::file_status status = fs::status(target, error);
+  if (error) return FolderProblem(error, path);
+  if (!fs::is_regular_file(status)) {
+    return DataLoss(fs::is_directory(status) ? "this is a folder, not a file" : "this is not a regular file",
+                    path);
+  }
+  return target.string();
+}
+
+Result<std::string> ReadInFolder(const std::string& dir, const std::string& allowed_root,
+                                 std::string_view relative, size_t max_bytes) {
+  DEEPINFER_ASSIGN_OR_RETURN(const std::string path, ResolveInFolder(dir, allowed_root, relative));
+  return ReadFile(path, max_bytes, StatusCode::kDataLoss);
 }
 
 }  // namespace deepinfer

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/payload_scan.h"
 
 namespace deepinfer {
 namespace {
@@ -46,20 +47,51 @@ Result<RandomAccessFile> OpenInFolder(const Checkpoint& checkpoint, const std::s
   return RandomAccessFile::Open(path);
 }
 
-/// Hashes one file; `done` grows with what was read.
-Status HashFile(const RandomAccessFile& file, const VerifyProgress& progress, uint64_t total, uint64_t* done,
-                std::string* hex) {
+/// Reads files one after another: hashes them, and looks through the payloads of shards.
+class FileVerifier {
+ public:
+  FileVerifier(const Checkpoint& checkpoint, const VerifyProgress& progress)
+      : checkpoint_(checkpoint), progress_(progress) {}
+
+  /// Announces a file for the progress.
+  void Announce(uint64_t bytes) { total_ += bytes; }
+  /// Reads one file; `hex` receives its digest. Errors: kCancelled, those of reading.
+  Status Read(const RandomAccessFile& file, std::string_view name, std::string* hex);
+  std::vector<NotFinite> TakeNotFinite() { return std::move(not_finite_); }
+
+ private:
+  const Checkpoint& checkpoint_;
+  const VerifyProgress& progress_;
+  uint64_t total_ = 0;
+  uint64_t done_ = 0;
+  std::vector<NotFinite> not_finite_;
+};
+
+std::optional<int> FindShard(const Checkpoint& checkpoint, std::string_view name) {
+  const auto& shards = checkpoint.shards();
+  const auto it = std::find_if(shards.begin(), shards.end(), [&](const auto& s) { return s.name == name; });
+  return it == shards.end() ? std::nullopt : std::optional(static_cast<int>(it - shards.begin()));
+}
+
+Status FileVerifier::Read(const RandomAccessFile& file, std::string_view name, std::string* hex) {
+  const std::optional<int> shard = FindShard(checkpoint_, name);
+  std::optional<PayloadScan> scan;
+  if (shard) scan.emplace(checkpoint_, *shard);
   Sha256 hash;
   std::vector<std::byte> piece;
   for (uint64_t offset = 0; offset < file.size();) {
     piece.resize(std::min<uint64_t>(kPieceBytes, file.size() - offset));
     DEEPINFER_RETURN_IF_ERROR(file.ReadAt(offset, piece));
     hash.Update(piece);
+    if (scan) scan->Add(piece);
     offset += piece.size();
-    *done += piece.size();
-    if (progress && !progress(*done, total)) return Cancelled();
+    done_ += piece.size();
+    if (progress_ && !progress_(done_, total_)) return Cancelled();
   }
   *hex = ToHex(hash.Finish());
+  if (scan) {
+    for (NotFinite& one : scan->Take()) not_finite_.push_back(std::move(one));
+  }
   return OkStatus();
 }
 
@@ -81,17 +113,18 @@ InspectReport Inspect(const Checkpoint& checkpoint, const InventoryOptions& inve
 
 Result<InspectReport> InspectFolder(const std::string& dir, const OpenOptions& options,
                                     const InventoryOptions& inventory) {
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string config_path,
-                             ResolveInFolder(dir, options.allowed_root, "config.json"));
   auto checkpoint = Checkpoint::Open(dir, options);
   if (checkpoint.ok()) return Inspect(**checkpoint, inventory);
   const Status& problem = checkpoint.status();
-  if (problem.code() != StatusCode::kDataLoss && problem.code() != StatusCode::kNotFound) return problem;
+  auto config = ReadModelConfig(dir, options);
+  // Without a folder or a configuration there is nothing to report on.
+  const bool nothing_there = config.status().code() == StatusCode::kNotFound;
+  const bool unsound = problem.code() == StatusCode::kDataLoss || problem.code() == StatusCode::kNotFound;
+  if (nothing_there || !unsound) return problem;
   InspectReport report;
   report.format = "safetensors";
   report.problems.push_back(problem.ToString());
-  auto text = ReadFile(config_path, size_t{1} << 20);
-  auto config = text.ok() ? ParseConfig(*text) : Result<ModelConfig>(text.status());
+  report.hint = problem.hint();
   if (config.ok()) report.config = std::move(config).value();
   return report;
 }
@@ -136,22 +169,32 @@ Result<VerifyReport> VerifyFiles(const Checkpoint& checkpoint, const std::option
     if (checkpoint.has_index()) lines.push_back({"", "model.safetensors.index.json"});
     for (const Checkpoint::Shard& shard : checkpoint.shards()) lines.push_back({"", shard.name});
   }
+  const bool listed_all = !manifest.has_value();
+  // Shards that no line names.
+  std::vector<std::string> unlisted;
+  for (const Checkpoint::Shard& shard : checkpoint.shards()) {
+    const bool listed = listed_all || std::any_of(lines.begin(), lines.end(), [&](const ManifestLine& l) {
+                          return l.name == shard.name;
+                        });
+    if (!listed) unlisted.push_back(shard.name);
+  }
   // Sizes first, for the progress; files are opened one at a time since a manifest may name many.
   VerifyReport report;
-  uint64_t total = 0;
+  FileVerifier verifier(checkpoint, progress);
   for (const ManifestLine& line : lines) {
     VerifiedFile entry{.name = line.name, .bytes = 0, .sha256 = {}, .expected = line.sha256, .problem = {}};
     const auto file = OpenInFolder(checkpoint, line.name);
-    if (file.ok()) {
-      entry.bytes = file->size();
-      total += entry.bytes;
-    }
+    if (file.ok()) entry.bytes = file->size();
+    verifier.Announce(entry.bytes);
     report.files.push_back(std::move(entry));
   }
-  uint64_t done = 0;
+  for (const std::string& name : unlisted) {
+    const auto file = OpenInFolder(checkpoint, name);
+    verifier.Announce(file.ok() ? file->size() : 0);
+  }
   for (VerifiedFile& entry : report.files) {
     const auto file = OpenInFolder(checkpoint, entry.name);
-    const Status status = file.ok() ? HashFile(*file, progress, total, &done, &entry.sha256) : file.status();
+    const Status status = file.ok() ? verifier.Read(*file, entry.name, &entry.sha256) : file.status();
     if (status.code() == StatusCode::kCancelled) return status;
     if (!status.ok()) {
       entry.problem = status.ToString();
@@ -160,6 +203,13 @@ Result<VerifyReport> VerifyFiles(const Checkpoint& checkpoint, const std::option
     }
     report.sound = report.sound && entry.ok();
   }
+  for (const std::string& name : unlisted) {
+    DEEPINFER_ASSIGN_OR_RETURN(const RandomAccessFile file, OpenInFolder(checkpoint, name));
+    std::string digest;
+    DEEPINFER_RETURN_IF_ERROR(verifier.Read(file, name, &digest));
+  }
+  report.not_finite = verifier.TakeNotFinite();
+  report.sound = report.sound && report.not_finite.empty();
   return report;
 }
 

@@ -23,13 +23,14 @@ struct InspectReport {
   uint64_t bytes = 0;
   InventoryTotals totals;             // of what is present
   InventoryReport inventory;          // empty when the folder could not be opened
-  std::vector<std::string> problems;  // faults that kept the folder from being opened
+  std::vector<std::string> problems;  // other faults, among them what kept the folder from being opened
+  std::string hint;                   // what to do about them; may be empty
   bool sound = false;
   std::string digest;  // hexadecimal SHA-256 of configuration, index and headers; empty when not opened
 };
 
 /// Reads configuration, index and headers. An unsound folder is a report with sound = false, not an error. Errors: kNotFound (no
-/// such folder or no config.json), kIo.
+/// such folder or no config.json), kIo and kResourceExhausted (the environment's).
 Result<InspectReport> InspectFolder(const std::string& dir, const OpenOptions& options = {},
                                     const InventoryOptions& inventory = {});
 
@@ -63,16 +64,24 @@ struct VerifiedFile {
   bool ok() const { return problem.empty(); }
 };
 
+/// Elements of a tensor whose stored code is no finite number: NaN codes of E4M3 and E8M0, NaN and infinity of BF16 and F32.
+struct NotFinite {
+  std::string tensor;
+  uint64_t count = 0;
+};
+
 struct VerifyReport {
   std::vector<VerifiedFile> files;
+  std::vector<NotFinite> not_finite;  // in the order of the shards and of the offsets
   bool sound = true;
 };
 
 /// Called with bytes read so far and in all; returning false ends the work with kCancelled.
 using VerifyProgress = std::function<bool(uint64_t done, uint64_t total)>;
 
-/// Reads every file completely. `manifest` holds lines as `sha256sum` writes them, with names relative to the folder; without it
-/// configuration, index and shards are read and their digests reported. Errors: kDataLoss (not such a manifest), kCancelled.
+/// Reads every file completely and looks for stored codes that are no finite number. `manifest` holds lines as `sha256sum` writes
+/// them, with names relative to the folder; without it configuration, index and shards are read and their digests reported. Shards
+/// that a manifest leaves out are read for their codes alone. Errors: kDataLoss (not such a manifest), kCancelled.
 Result<VerifyReport> VerifyFiles(const Checkpoint& checkpoint, const std::optional<std::string>& manifest,
                                  const VerifyProgress& progress = nullptr);
 

@@ -172,11 +172,10 @@ std::string Batch::OptionOrVariable(std::string_view option, const char* variabl
 
 // SHA-256 of a file of the model folder; null when there is none.
 Result<json::Value> FileDigest(const Checkpoint& checkpoint, std::string_view name) {
-  const Result<std::string> path = checkpoint.ResolveFile(name);
-  if (!path.ok() && path.status().code() == StatusCode::kNotFound) return json::Value();
-  if (!path.ok()) return path.status();
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string content, ReadFile(*path, kMaxModelFileBytes));
-  return json::Value(ToHex(Sha256Of(content)));
+  Result<std::string> content = checkpoint.ReadFile(name, kMaxModelFileBytes);
+  if (!content.ok() && content.status().code() == StatusCode::kNotFound) return json::Value();
+  if (!content.ok()) return std::move(content).status();
+  return json::Value(ToHex(Sha256Of(*content)));
 }
 
 // What results are made from: a run with another value would continue the file with different answers. `model_digest` covers
@@ -186,7 +185,8 @@ Result<json::Value> Batch::Identity() const {
   json::Value out;
   out.Set("format", kFormat);
   out.Set("input_sha256", ToHex(scan_.digest));
-  DEEPINFER_ASSIGN_OR_RETURN(const std::shared_ptr<Checkpoint> checkpoint, Checkpoint::Open(model_dir_));
+  DEEPINFER_ASSIGN_OR_RETURN(const std::shared_ptr<Checkpoint> checkpoint,
+                             Checkpoint::Open(model_dir_, CheckpointOptions(args_)));
   out.Set("model_digest", ToHex(checkpoint->digest()));
   for (const char* name : {"generation_config.json", "tokenizer.json", "engram_token_map.i32"}) {
     DEEPINFER_ASSIGN_OR_RETURN(json::Value digest, FileDigest(*checkpoint, name));

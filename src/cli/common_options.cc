@@ -10,9 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
 #include "base/log.h"
-#include "checkpoint/config.h"
 #include "cli/progress.h"
 #include "cli/suggest.h"
 #include "recipe/plain_chat.h"
@@ -22,8 +20,6 @@ namespace deepinfer::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
 std::string OptionName(std::string_view field) {
   std::string name = "--" + std::string(field);
@@ -105,6 +101,7 @@ std::string ExecutableFolder() {
 Result<EngineOptions> MakeEngineOptions(const std::string& model_dir, const Arguments& args) {
   EngineOptions options;
   options.model_dir = model_dir;
+  options.allowed_root = CheckpointOptions(args).allowed_root;
   options.device = args.Text("--device", "auto");
   options.threads = static_cast<int>(args.Integer("--threads", 0));
   options.cpu_target = args.Text("--cpu-target");
@@ -158,6 +155,7 @@ OptionGroup ModelOptions(bool with_prefill) {
                              .min = 0,
                              .max = 1 << 20});
   }
+  group.options.push_back(AllowLinksOption());
   group.options.push_back(
       {.name = "--self-test",
        .kind = ValueKind::kChoice,
@@ -261,6 +259,22 @@ PositionalSpec ModelPositional() {
           .required = false};
 }
 
+OptionSpec AllowLinksOption() {
+  return {.name = "--allow-links",
+          .kind = ValueKind::kFolder,
+          .value = "DIR",
+          .help =
+              "files of the model may be links to places below DIR, as in a hub cache; default: "
+              "DEEPINFER_ALLOW_LINKS, else links may not leave the model's folder"};
+}
+
+OpenOptions CheckpointOptions(const Arguments& args) {
+  const char* variable = std::getenv("DEEPINFER_ALLOW_LINKS");
+  OpenOptions options;
+  options.allowed_root = args.Text("--allow-links", variable != nullptr ? variable : "");
+  return options;
+}
+
 Result<std::string> FindModel(std::string_view positional) {
   if (!positional.empty()) return std::string(positional);
   if (const char* variable = std::getenv("DEEPINFER_MODEL"); variable != nullptr && *variable != '\0')
@@ -291,17 +305,15 @@ Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model_dir, const A
   return engine;
 }
 
-std::optional<int64_t> VocabularyOf(const std::string& model_dir) {
-  const Result<std::string> text = ReadFile(model_dir + "/config.json", kMaxConfigBytes);
-  if (!text.ok()) return std::nullopt;
-  const Result<ModelConfig> config = ParseConfig(*text);
+std::optional<int64_t> VocabularyOf(const Arguments& args, const std::string& model_dir) {
+  const Result<ModelConfig> config = ReadModelConfig(model_dir, CheckpointOptions(args));
   return config.ok() ? std::optional(config->vocab_size) : std::nullopt;
 }
 
 Status CheckSamplingOptions(const Arguments& args, const std::string& model_dir) {
   BaseRequest base;
-  return ApplySamplingOptions(args, VocabularyOf(model_dir).value_or(std::numeric_limits<int32_t>::max()),
-                              &base);
+  return ApplySamplingOptions(
+      args, VocabularyOf(args, model_dir).value_or(std::numeric_limits<int32_t>::max()), &base);
 }
 
 BaseRequest DefaultRequest(const GenerationDefaults& defaults) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/arguments.h"
 #include "cli/option_spec.h"
 #include "engine/engine.h"
@@ -22,6 +23,10 @@ OptionGroup PromptOptions();
 /// --json, --quiet, --verbose. `with_json` false for commands without a JSON form.
 OptionGroup OutputOptions(bool with_json = true);
 PositionalSpec ModelPositional();
+/// --allow-links, part of ModelOptions.
+OptionSpec AllowLinksOption();
+/// How to open a checkpoint folder: --allow-links, else DEEPINFER_ALLOW_LINKS.
+OpenOptions CheckpointOptions(const Arguments& args);
 
 /// The checkpoint folder: `positional`, else DEEPINFER_MODEL, else the demo model beside the build tree or under the installed
 /// share folder. Errors: kNotFound.
@@ -47,7 +52,7 @@ Status ApplySamplingOptions(const Arguments& args, int64_t vocab_size, BaseReque
 /// Errors: kInvalidArgument naming the option.
 Status CheckSamplingOptions(const Arguments& args, const std::string& model_dir);
 /// Tokens of the model's vocabulary; nothing when its configuration cannot be read, which loading reports.
-std::optional<int64_t> VocabularyOf(const std::string& model_dir);
+std::optional<int64_t> VocabularyOf(const Arguments& args, const std::string& model_dir);
 
 /// --thinking and --effort on top of `options`. Errors: kInvalidArgument.
 struct PromptSettings {

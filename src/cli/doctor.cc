@@ -252,7 +252,7 @@ Command DoctorCommand() {
   spec.see_also = {"plan", "inspect"};
   OptionGroup machine{.title = "Machine", .options = {}};
   for (OptionSpec& option : ModelOptions(/*with_prefill=*/false).options) {
-    if (option.name == "--device") continue;
+    if (option.name == "--device" || option.name == "--allow-links") continue;
     if (option.name == "--self-test")
       option.help = "how thoroughly kernels are compared with their reference; default quick";
     machine.options.push_back(std::move(option));

@@ -107,7 +107,8 @@ Result<Prompt> ConversationPrompt(const Engine& engine, const Arguments& args, c
   if (input.conversation) {
     conversation = *input.conversation;
   } else {
-    conversation.messages.push_back({.role = recipe::plain::Role::kUser, .content = input.text, .reasoning = {}});
+    conversation.messages.push_back(
+        {.role = recipe::plain::Role::kUser, .content = input.text, .reasoning = {}});
   }
   if (!settings.system.empty()) {
     conversation.messages.insert(
@@ -216,7 +217,7 @@ Result<int> RunGenerate(const Arguments& args) {
   DEEPINFER_ASSIGN_OR_RETURN(const std::string model_dir, FindModel(source.model));
   DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args, model_dir));
   DEEPINFER_ASSIGN_OR_RETURN(const Input input, ReadInput(args, source));
-  DEEPINFER_RETURN_IF_ERROR(CheckIdsOption(input, VocabularyOf(model_dir)));
+  DEEPINFER_RETURN_IF_ERROR(CheckIdsOption(input, VocabularyOf(args, model_dir)));
   DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args));
   DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir, args));
   bool choices = false;

@@ -79,8 +79,9 @@ std::span<const ExitCodeText> ExitCodes() {
 }
 
 std::span<const VariableText> Variables() {
-  static constexpr std::array<VariableText, 5> kVariables = {{
+  static constexpr std::array<VariableText, 6> kVariables = {{
       {"DEEPINFER_MODEL", "checkpoint folder when MODEL is left out"},
+      {"DEEPINFER_ALLOW_LINKS", "folder that links of a model may lead to when --allow-links is left out"},
       {"DEEPINFER_CPU_TARGET", "kernel target when --cpu-target is left out"},
       {"DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE",
        "off, mask or compact: prefill mode when --prefill is left out"},

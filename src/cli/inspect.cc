@@ -12,6 +12,7 @@
 #include "cli/inventory_table.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "engine/model_files.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -84,6 +85,7 @@ std::string ReportText(const std::string& dir, const InspectReport& report) {
     mismatched.push_back(fmt::format("{} is {}, should be {}", one.name, one.found, one.expected));
   }
   out += NameList("mismatched", mismatched) + NameList("problem", report.problems);
+  if (!report.hint.empty()) out += fmt::format("try: {}\n", Printable(report.hint));
   if (!report.digest.empty()) out += fmt::format("digest {}\n", report.digest);
   return out + (report.sound ? "sound\n" : "not sound\n");
 }
@@ -166,16 +168,24 @@ Status AddVerification(const Checkpoint& checkpoint, const Arguments& args, Extr
                                 file.ok() ? std::string() : ": " + Printable(file.problem));
   }
   extras->object.Set("files", std::move(list));
+  json::Array not_finite;
+  for (const NotFinite& one : report->not_finite) {
+    json::Value entry;
+    entry.Set("name", one.tensor);
+    entry.Set("count", one.count);
+    not_finite.push_back(std::move(entry));
+    extras->text += fmt::format("{}: {} value{} that {} no finite number\n", Printable(one.tensor), one.count,
+                                one.count == 1 ? "" : "s", one.count == 1 ? "is" : "are");
+  }
+  extras->object.Set("not_finite", std::move(not_finite));
   extras->sound = report->sound;
   return OkStatus();
 }
 
-Status AddExtras(const std::string& dir, const Arguments& args, Extras* extras) {
-  if (!args.Has("--tensors") && !args.Has("--stats") && !args.Has("--verify")) return OkStatus();
-  DEEPINFER_ASSIGN_OR_RETURN(const std::shared_ptr<Checkpoint> checkpoint, Checkpoint::Open(dir));
-  if (args.Has("--tensors")) AddTensors(*checkpoint, args.Text("--tensors"), extras);
-  if (args.Has("--stats")) DEEPINFER_RETURN_IF_ERROR(AddStats(*checkpoint, args.Text("--stats"), extras));
-  if (args.Has("--verify")) DEEPINFER_RETURN_IF_ERROR(AddVerification(*checkpoint, args, extras));
+Status AddExtras(const Checkpoint& checkpoint, const Arguments& args, Extras* extras) {
+  if (args.Has("--tensors")) AddTensors(checkpoint, args.Text("--tensors"), extras);
+  if (args.Has("--stats")) DEEPINFER_RETURN_IF_ERROR(AddStats(checkpoint, args.Text("--stats"), extras));
+  if (args.Has("--verify")) DEEPINFER_RETURN_IF_ERROR(AddVerification(checkpoint, args, extras));
   return OkStatus();
 }
 
@@ -183,11 +193,19 @@ Result<int> RunInspect(const Arguments& args) {
   DEEPINFER_ASSIGN_OR_RETURN(
       const std::string dir,
       FindModel(args.positionals().empty() ? std::string() : args.positionals().front()));
-  DEEPINFER_ASSIGN_OR_RETURN(InspectReport report, InspectFolder(dir));
+  const OpenOptions options = CheckpointOptions(args);
+  DEEPINFER_ASSIGN_OR_RETURN(InspectReport report, InspectFolder(dir, options));
   Extras extras;
   // A folder that cannot be opened has been reported with its problems; there is nothing to list in it.
-  if (report.problems.empty()) DEEPINFER_RETURN_IF_ERROR(AddExtras(dir, args, &extras));
-  report.sound = report.sound && extras.sound;
+  if (report.problems.empty()) {
+    DEEPINFER_ASSIGN_OR_RETURN(const std::shared_ptr<Checkpoint> checkpoint, Checkpoint::Open(dir, options));
+    for (const Status& problem : CheckModelFiles(*checkpoint)) {
+      report.problems.push_back(problem.ToString());
+      if (report.hint.empty()) report.hint = problem.hint();
+    }
+    DEEPINFER_RETURN_IF_ERROR(AddExtras(*checkpoint, args, &extras));
+  }
+  report.sound = report.sound && report.problems.empty() && extras.sound;
   if (args.Has("--json")) {
     DEEPINFER_ASSIGN_OR_RETURN(json::Value object, ReportToJson(report));
     for (auto& [key, value] : extras.object.AsObject()) object.Set(key, std::move(value));
@@ -208,9 +226,10 @@ Command InspectCommand() {
   spec.positionals = {ModelPositional()};
   spec.max_positionals = 1;
   spec.description =
-      "Reads configuration, index and headers; payloads only with --stats and --verify. The digest is the "
-      "SHA-256 of configuration, index "
-      "and headers. An unsound folder is shown all the same, with exit code 4.";
+      "Reads configuration, index and headers, tokenizer, token map and generation_config.json; payloads "
+      "only "
+      "with --stats and --verify. The digest is the SHA-256 of configuration, index and headers. An unsound "
+      "folder is shown all the same, with exit code 4.";
   spec.example = "deepinfer inspect MODEL --tensors='layers.0.attn.*'";
   spec.example_note = "Shows the classes of weights, and the tensors of one layer's attention.";
   spec.see_also = {"plan", "doctor"};
@@ -228,8 +247,10 @@ Command InspectCommand() {
       {.name = "--verify",
        .kind = ValueKind::kFile,
        .value = "MANIFEST",
-       .help = "reads every file and prints its SHA-256; compares with lines of sha256sum when given",
+       .help = "reads every file, prints its SHA-256 and names tensors that hold NaN or infinity; compares "
+               "with lines of sha256sum when given",
        .optional_value = true});
+  details.options.push_back(AllowLinksOption());
   spec.groups = {std::move(details), OutputOptions()};
   return {.spec = std::move(spec), .run = RunInspect};
 }

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
-#include "checkpoint/config.h"
 #include "checkpoint/memory_plan.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
@@ -16,25 +14,21 @@ namespace deepinfer::cli {
 namespace {
 
 constexpr std::string_view kReleasedName = "deepseek-v4.1-flash";
-constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
 uint64_t MemoryOfThisMachine() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), page_bytes = ::sysconf(_SC_PAGESIZE);
   return pages > 0 && page_bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
 }
 
-Result<ModelConfig> FindConfig(const std::string& positional) {
+Result<ModelConfig> FindConfig(const Arguments& args) {
+  const std::string positional = args.positionals().empty() ? std::string() : args.positionals().front();
   if (positional == kReleasedName) return ReleasedConfig();
   DEEPINFER_ASSIGN_OR_RETURN(const std::string dir, FindModel(positional));
-  const std::string path = dir + "/config.json";
-  Result<std::string> text = ReadFile(path, kMaxConfigBytes);
-  if (!text.ok() && text.status().code() == StatusCode::kNotFound) {
-    return std::move(text).status().WithHint(
+  Result<ModelConfig> config = ReadModelConfig(dir, CheckpointOptions(args));
+  if (!config.ok() && config.status().code() == StatusCode::kNotFound) {
+    return std::move(config).status().WithHint(
         fmt::format("deepinfer plan {}, which needs no files", kReleasedName));
   }
-  if (!text.ok()) return std::move(text).status();
-  Result<ModelConfig> config = ParseConfig(*text);
-  if (!config.ok()) return std::move(config).status().Within(path);
   return config;
 }
 
@@ -150,9 +144,7 @@ std::string PlanText(const MemoryPlan& plan) {
 
 Result<int> RunPlan(const Arguments& args) {
   DEEPINFER_ASSIGN_OR_RETURN(const PlanRequest request, MakeRequest(args));
-  DEEPINFER_ASSIGN_OR_RETURN(
-      const ModelConfig config,
-      FindConfig(args.positionals().empty() ? std::string() : args.positionals().front()));
+  DEEPINFER_ASSIGN_OR_RETURN(const ModelConfig config, FindConfig(args));
   DEEPINFER_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(config, request));
   if (args.Has("--json")) {
     DEEPINFER_RETURN_IF_ERROR(WriteJsonLine(PlanToJson(plan)));
@@ -227,6 +219,7 @@ Command PlanCommand() {
        .min = 0,
        .max = 1,
        .min_excluded = true},
+      AllowLinksOption(),
   };
   spec.groups = {std::move(machine), OutputOptions()};
   return {.spec = std::move(spec), .run = RunPlan};

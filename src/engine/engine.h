@@ -25,6 +25,8 @@ using LoadProgress = std::function<void(uint64_t bytes_done, uint64_t bytes_tota
 
 struct EngineOptions {
   std::string model_dir;
+  /// Files of the folder may be symbolic links to places below this one (a hub cache); empty = below the folder only.
+  std::string allowed_root;
   /// auto | cpu | cuda[:N]; cuda is refused with kUnavailable when it is not built in.
   std::string device = "auto";
   int threads = 0;  // 0 = all processors of this process
@@ -125,8 +127,8 @@ class Engine {
   /// Generates one answer. `session` may be null. `stop` (may be null) is polled between steps: the result then has kCancelled and
   /// what was complete. A draw never gives a token that is no valid output (padding, placeholders, image tokens, ids without text;
   /// spec: checkpoint.md §8.5); temperature 0 is the plain arg-max. Errors: kInvalidArgument with the field's name (empty prompt, id
-  /// out of range, longer than the context, sampling values, stop strings); what Backbone::Forward reports; kInternal for logits
-  /// that are no numbers.
+  /// out of range, longer than the context, sampling values, stop strings); what Backbone::Forward reports; kDataLoss at "logits" for
+  /// logits that are no numbers.
   Result<GenerationResult> Generate(const GenerationRequest& request, const TokenSink& sink = nullptr,
                                     Session* session = nullptr, const std::atomic<bool>* stop = nullptr);
 

@@ -81,14 +81,13 @@ Result<GenerationDefaults> ParseGenerationConfig(std::string_view text, const Mo
 }
 
 Result<GenerationDefaults> ReadGenerationConfig(const Checkpoint& checkpoint) {
-  const Result<std::string> path = checkpoint.ResolveFile(kFileName);
-  if (!path.ok()) {
-    if (path.status().code() == StatusCode::kNotFound) return DefaultsWithoutFile(checkpoint.config());
-    return path.status();
+  Result<std::string> text = checkpoint.ReadFile(kFileName, kMaxFileBytes);
+  if (!text.ok()) {
+    if (text.status().code() == StatusCode::kNotFound) return DefaultsWithoutFile(checkpoint.config());
+    return std::move(text).status();
   }
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadFile(*path, kMaxFileBytes));
-  Result<GenerationDefaults> defaults = ParseGenerationConfig(text, checkpoint.config());
-  if (!defaults.ok()) return std::move(defaults).status().Within(*path);
+  Result<GenerationDefaults> defaults = ParseGenerationConfig(*text, checkpoint.config());
+  if (!defaults.ok()) return std::move(defaults).status().Within(checkpoint.dir() + "/" + kFileName);
   return defaults;
 }
 

@@ -8,9 +8,8 @@
 #include "checkpoint/inventory.h"
 #include "engine/back_end.h"
 #include "engine/engine_impl.h"
-#include "engine/generation_config.h"
 #include "engine/memory_check.h"
-#include "tokenizer/engram_token_map.h"
+#include "engine/model_files.h"
 
 namespace deepinfer {
 namespace {
@@ -28,40 +27,6 @@ Status CheckOptions(const EngineOptions& options) {
                            "max_chunk_rows");
   }
   return OkStatus();
-}
-
-/// A file that must be there, with a hint of what to do when it is not.
-Result<std::string> RequiredFile(const Checkpoint& checkpoint, const char* name) {
-  Result<std::string> path = checkpoint.ResolveFile(name);
-  if (path.ok() || path.status().code() != StatusCode::kNotFound) return path;
-  return std::move(path).status().WithHint(
-      fmt::format("copy {} of the published model into {}", name, checkpoint.dir()));
-}
-
-Result<std::shared_ptr<const Tokenizer>> LoadTokenizer(const Checkpoint& checkpoint) {
-  DEEPINFER_ASSIGN_OR_RETURN(const std::string path, RequiredFile(checkpoint, "tokenizer.json"));
-  DEEPINFER_ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(path));
-  // Fewer tokens than rows of the embedding are fine: the rest is padding.
-  if (tokenizer->vocab_size() > checkpoint.config().vocab_size) {
-    return DataLoss(fmt::format("{} tokens for a model with a vocabulary of {}", tokenizer->vocab_size(),
-                                checkpoint.config().vocab_size),
-                    path);
-  }
-  return tokenizer;
-}
-
-/// The sidecar when the folder has one, else from the tokenizer (spec: checkpoint.md §9.1).
-Result<std::vector<int32_t>> LoadTokenMap(const Checkpoint& checkpoint, const Tokenizer& tokenizer) {
-  const ModelConfig& config = checkpoint.config();
-  if (!config.has_engram()) return std::vector<int32_t>{};
-  const Result<std::string> sidecar = checkpoint.ResolveFile("engram_token_map.i32");
-  if (!sidecar.ok() && sidecar.status().code() != StatusCode::kNotFound) return sidecar.status();
-  Result<EngramTokenMap> map =
-      sidecar.ok()
-          ? EngramTokenMap::LoadSidecar(*sidecar, config.vocab_size, config.engram_compressed_vocab_size)
-          : EngramTokenMap::Derive(tokenizer, config.vocab_size, config.engram_compressed_vocab_size);
-  if (!map.ok()) return std::move(map).status();
-  return std::vector<int32_t>(map->ids().begin(), map->ids().end());
 }
 
 /// Ids that are never valid output, and those without text.
@@ -83,7 +48,9 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   DEEPINFER_RETURN_IF_ERROR(CheckOptions(options));
   DEEPINFER_ASSIGN_OR_RETURN(BackEnd back_end, ChooseBackEnd(options.device, options.cpu_target));
-  DEEPINFER_ASSIGN_OR_RETURN(std::shared_ptr<Checkpoint> checkpoint, Checkpoint::Open(options.model_dir));
+  DEEPINFER_ASSIGN_OR_RETURN(
+      std::shared_ptr<Checkpoint> checkpoint,
+      Checkpoint::Open(options.model_dir, {.limits = {}, .allowed_root = options.allowed_root}));
   const ModelConfig& config = checkpoint->config();
   // Draft and vision weights are not used here: they may be there or not.
   DEEPINFER_RETURN_IF_ERROR(CheckInventory(*checkpoint, {.draft = false, .vision = false}).ToStatus());
@@ -95,17 +62,17 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& options) {
                              ResolvePrefill(options.prefill, options.keep_tokens, ReadYocoVariables(),
                                             config.sliding_window, config.max_position_embeddings));
   if (!impl->prefill.note.empty()) (impl->prefill.note_is_warning ? LogWarning : LogInfo)(impl->prefill.note);
-  DEEPINFER_ASSIGN_OR_RETURN(impl->tokenizer, LoadTokenizer(*checkpoint));
-  DEEPINFER_ASSIGN_OR_RETURN(impl->defaults, ReadGenerationConfig(*checkpoint));
-  DEEPINFER_ASSIGN_OR_RETURN(std::vector<int32_t> token_map, LoadTokenMap(*checkpoint, *impl->tokenizer));
+  DEEPINFER_ASSIGN_OR_RETURN(ModelFiles files, LoadModelFiles(*checkpoint));
+  impl->tokenizer = std::move(files.tokenizer);
+  impl->defaults = std::move(files.defaults);
   impl->suppressed = SuppressedIds(*impl->tokenizer, config, impl->defaults.eos_ids);
 
   impl->pool = std::make_unique<ThreadPool>(options.threads);
   impl->target = std::move(back_end.target);
-  DEEPINFER_ASSIGN_OR_RETURN(
-      impl->backbone,
-      model::Backbone::Create(checkpoint, std::move(back_end.ops), impl->pool.get(), std::move(token_map),
-                              {.max_rows = options.max_chunk_rows}, options.progress));
+  DEEPINFER_ASSIGN_OR_RETURN(impl->backbone,
+                             model::Backbone::Create(checkpoint, std::move(back_end.ops), impl->pool.get(),
+                                                     std::move(files.token_map),
+                                                     {.max_rows = options.max_chunk_rows}, options.progress));
   impl->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }

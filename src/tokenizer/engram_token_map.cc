@@ -101,9 +101,8 @@ Result<EngramTokenMap> EngramTokenMap::LoadSidecar(const std::string& path, int6
   }
   const auto expected = static_cast<size_t>(vocab_size) * 4;
   // One byte more than expected is enough to see that a file is too long.
-  Result<std::string> bytes = ReadFile(path, expected + 1);
-  if (!bytes.ok() && bytes.status().code() != StatusCode::kResourceExhausted)
-    return std::move(bytes).status();
+  Result<std::string> bytes = ReadFile(path, expected + 1, StatusCode::kDataLoss);
+  if (!bytes.ok() && bytes.status().code() != StatusCode::kDataLoss) return std::move(bytes).status();
   if (!bytes.ok() || bytes->size() != expected) {
     return DataLoss("must have 4 bytes for each of the " + std::to_string(vocab_size) + " tokens", path);
   }

@@ -1,6 +1,8 @@
 // Opening a folder: index rules of checkpoint.md §7 and the checkpoint-level faults of §10.
 #include "checkpoint/checkpoint.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <filesystem>
 
@@ -87,7 +89,6 @@ TEST(Checkpoint, OpensTheGoldenCheckpoints) {
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
     EXPECT_EQ((*checkpoint)->num_tensors(), tensors);
     EXPECT_TRUE(CheckInventory(**checkpoint).sound()) << CheckInventory(**checkpoint).ToStatus().ToString();
-    EXPECT_TRUE(ReadEngramTokenMap(**checkpoint).value().has_value());
   }
 }
 
@@ -207,7 +208,36 @@ TEST(CheckpointFault, DirectoryOrFifoInPlaceOfAShard) {
   const Folder folder;
   fs::remove(folder / "model-00002-of-00005.safetensors");
   fs::create_directory(folder / "model-00002-of-00005.safetensors");
-  EXPECT_FALSE(folder.Open().ok());
+  ExpectRefused(folder, "a folder, not a file");
+  fs::remove(folder / "model-00002-of-00005.safetensors");
+  ASSERT_EQ(::mkfifo((folder / "model-00002-of-00005.safetensors").c_str(), 0600), 0);
+  ExpectRefused(folder, "not a regular file");
+}
+
+TEST(CheckpointFault, FilesOverTheirLimitAreUnsound) {
+  for (const auto& [name, bytes] :
+       {std::pair("config.json", (1u << 20) + 1), std::pair(kIndex, (64u << 20) + 1)}) {
+    const Folder folder;
+    fs::resize_file(folder / name, bytes);
+    ExpectRefused(folder, "larger than the limit");
+  }
+}
+
+TEST(CheckpointFault, LinksToNothing) {
+  for (const char* name : {"config.json", kIndex, "model-00002-of-00005.safetensors"}) {
+    const Folder folder;
+    fs::remove(folder / name);
+    fs::create_symlink("nowhere", folder / name);
+    ExpectRefused(folder, "link to nothing");
+  }
+}
+
+TEST(Checkpoint, ReadsAConfigurationAlone) {
+  const Folder folder;
+  fs::remove(folder / kIndex);
+  EXPECT_EQ(ReadModelConfig(folder.path()).value(), SyntheticConfig());
+  fs::remove(folder / "config.json");
+  EXPECT_EQ(ReadModelConfig(folder.path()).status().code(), StatusCode::kNotFound);
 }
 
 // --- Links -----------------------------------------------------------------------------------------------------------------
@@ -290,87 +320,14 @@ TEST(CheckpointCut, PositionalReadsReportIt) {
   EXPECT_EQ(checkpoint->Find("embed.weight").status().code(), StatusCode::kDataLoss);
 }
 
-// --- Engram rows and token map -----------------------------------------------------------------------------------------------
-
-TEST(EngramRows, ReadAndMappedRowsAreTheTensorsRows) {
-  const Folder folder;
-  const auto checkpoint = folder.Open().value();
-  const auto reader = EngramRowReader::Open(checkpoint, 2);
-  ASSERT_TRUE(reader.ok()) << reader.status().ToString();
-  EXPECT_EQ(reader->num_rows(), 834);
-  EXPECT_EQ(reader->code_bytes(), 32);
-  EXPECT_EQ(reader->scale_bytes(), 1);
-  const TensorRef weight = checkpoint->Find("layers.2.engram.embed.weight").value();
-  const TensorRef scale = checkpoint->Find("layers.2.engram.embed.scale").value();
-  std::vector<std::byte> codes(32);
-  std::vector<std::byte> scales(1);
-  for (const int64_t row : {0, 1, 417, 833}) {
-    ASSERT_TRUE(reader->Read(row, codes, scales).ok());
-    EXPECT_EQ(std::memcmp(codes.data(), weight.bytes.data() + row * 32, 32), 0);
-    EXPECT_EQ(scales[0], scale.bytes[static_cast<size_t>(row)]);
-    const auto mapped = reader->MapRow(row).value();
-    EXPECT_EQ(std::memcmp(mapped.codes.data(), codes.data(), 32), 0);
-    EXPECT_EQ(mapped.scales[0], scales[0]);
-  }
-}
-
-TEST(EngramRows, RowsOutOfRangeAreRefused) {
-  const Folder folder;
-  const auto checkpoint = folder.Open().value();
-  const auto reader = EngramRowReader::Open(checkpoint, 1).value();
-  std::vector<std::byte> codes(32);
-  std::vector<std::byte> scales(1);
-  for (const int64_t row : {int64_t{-1}, int64_t{630}, INT64_MAX, INT64_MIN}) {
-    EXPECT_EQ(reader.Read(row, codes, scales).code(), StatusCode::kInvalidArgument);
-    EXPECT_EQ(reader.MapRow(row).status().code(), StatusCode::kInvalidArgument);
-  }
-  EXPECT_EQ(reader.Read(0, scales, scales).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(EngramRowReader::Open(checkpoint, 3).status().code(), StatusCode::kNotFound);
-}
-
-TEST(EngramRows, SwappedTablesAreRefused) {
+TEST(CheckpointFault, SwappedEngramTablesAreMismatched) {
   const Folder folder(Edited([](std::vector<SyntheticTensor>& tensors) {
     for (const char* part : {"weight", "scale"}) {
       std::swap(SpecOf(tensors, std::string("layers.1.engram.embed.") + part).shape,
                 SpecOf(tensors, std::string("layers.2.engram.embed.") + part).shape);
     }
   }));
-  const auto checkpoint = folder.Open().value();
-  EXPECT_EQ(CheckInventory(*checkpoint).mismatched.size(), 4u);
-  EXPECT_EQ(EngramRowReader::Open(checkpoint, 1).status().code(), StatusCode::kDataLoss);
-}
-
-TEST(EngramTokenMap, IsReadAndChecked) {
-  SyntheticOptions options;
-  options.tokenizer = true;
-  const Folder folder(options);
-  const auto checkpoint = folder.Open().value();
-  const auto map = ReadEngramTokenMap(*checkpoint);
-  ASSERT_TRUE(map.ok()) << map.status().ToString();
-  ASSERT_TRUE(map->has_value());
-  EXPECT_EQ((*map)->size(), 512u);
-
-  const std::string good = ReadText(folder / "engram_token_map.i32");
-  const auto expect_refused = [&](std::string bytes, std::string_view part) {
-    WriteText(folder / "engram_token_map.i32", bytes);
-    const auto bad = ReadEngramTokenMap(*checkpoint);
-    ASSERT_FALSE(bad.ok());
-    EXPECT_EQ(bad.status().code(), StatusCode::kDataLoss);
-    EXPECT_NE(bad.status().message().find(part), std::string::npos) << bad.status().ToString();
-  };
-  expect_refused(good.substr(0, good.size() - 1), "one int32 per token");
-  expect_refused(good + "1234", "one int32 per token");
-  expect_refused("", "one int32 per token");
-  std::string bad = good;
-  bad[3] = '\x7F';
-  expect_refused(bad, "out of range");
-  bad = good;
-  bad[3] = '\xFF';
-  expect_refused(bad, "out of range");
-  // One class fewer than the configuration says.
-  expect_refused(good.substr(0, good.size() - 4) + good.substr(0, 4), "classes");
-  fs::remove(folder / "engram_token_map.i32");
-  EXPECT_FALSE(ReadEngramTokenMap(*checkpoint).value().has_value());
+  EXPECT_EQ(CheckInventory(*folder.Open().value()).mismatched.size(), 4u);
 }
 
 TEST(CheckpointDigest, DependsOnHeadersIndexAndConfigOnly) {

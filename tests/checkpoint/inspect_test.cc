@@ -1,7 +1,10 @@
 #include "checkpoint/inspect.h"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -51,6 +54,33 @@ TEST_F(InspectTest, UnsoundFolderIsAReport) {
   EXPECT_FALSE(InspectFolder(dir_.path()).value().config.has_value());
   fs::remove(dir_ / "config.json");
   EXPECT_EQ(InspectFolder(dir_.path()).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(InspectTest, WhatIsNoFileIsReportedWithoutBlocking) {
+  const std::string shard = dir_ / "model-00002-of-00005.safetensors";
+  for (const bool fifo : {true, false}) {
+    fs::remove(shard);
+    if (fifo) {
+      ASSERT_EQ(::mkfifo(shard.c_str(), 0600), 0);
+    } else {
+      fs::create_directory(shard);
+    }
+    const auto report = InspectFolder(dir_.path());
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    EXPECT_FALSE(report->sound);
+    ASSERT_EQ(report->problems.size(), 1u);
+    EXPECT_NE(report->problems[0].find("model-00002"), std::string::npos);
+    EXPECT_TRUE(report->config.has_value());
+  }
+  for (const char* name : {"config.json", "model.safetensors.index.json"}) {
+    TempDir dir;
+    ASSERT_TRUE(WriteSyntheticCheckpoint(dir.path(), SyntheticConfig()).ok());
+    fs::remove(dir / name);
+    ASSERT_EQ(::mkfifo((dir / name).c_str(), 0600), 0);
+    const auto report = InspectFolder(dir.path());
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    EXPECT_EQ(report->problems.size(), 1u);
+  }
 }
 
 TEST(Glob, Matches) {
@@ -224,6 +254,75 @@ TEST_F(InspectTest, VerifyAgainstAManifest) {
   for (size_t i = 3; i < 7; ++i) EXPECT_FALSE(report.files[i].ok()) << report.files[i].name;
   EXPECT_EQ(report.files[3].problem, "the digest differs");
   EXPECT_TRUE(report.files[5].sha256.empty());
+}
+
+/// Writes `bytes` over a tensor's payload from byte `at` on.
+void Overwrite(const std::string& dir, const Checkpoint& checkpoint, std::string_view name, uint64_t at,
+               std::string_view bytes) {
+  const TensorInfo tensor = *checkpoint.FindInfo(name);
+  const std::string path = dir + "/" + checkpoint.shards()[static_cast<size_t>(tensor.shard)].name;
+  std::string content = ReadText(path);
+  content.replace(tensor.file_offset + at, bytes.size(), bytes);
+  WriteText(path, content);
+}
+
+TEST_F(InspectTest, VerifyNamesTensorsThatHoldNoFiniteNumbers) {
+  EXPECT_TRUE(VerifyFiles(*Open(), std::nullopt).value().not_finite.empty());
+  const auto checkpoint = Open();
+  const auto overwrite = [&](std::string_view name, uint64_t at, std::string_view bytes) {
+    Overwrite(dir_.path(), *checkpoint, name, at, bytes);
+  };
+  overwrite("norm.weight", 2, "\xC0\x7F");                       // NaN
+  overwrite("head.weight", 0, std::string_view("\x80\xFF", 2));  // -infinity
+  overwrite("layers.0.attn.attn_sink", 4, std::string_view("\x00\x00\xC0\x7F", 4));
+  overwrite("layers.1.engram.embed.weight", 5, "\x7F\xFF");
+  overwrite("layers.0.attn.wq_b.scale", 1, "\xFF");
+  overwrite("layers.0.ffn.experts.3.w2.weight", 0, "\x7F\xFF");  // packed FP4: every code is a number
+  for (const bool with_manifest : {false, true}) {
+    // A manifest that leaves the shards out says nothing about their codes.
+    const std::string manifest = ToHex(Sha256Of(ReadText(dir_ / "config.json"))) + "  config.json\n";
+    const VerifyReport report =
+        VerifyFiles(*Open(), with_manifest ? std::optional(manifest) : std::nullopt).value();
+    EXPECT_FALSE(report.sound);
+    std::map<std::string, uint64_t> found;
+    for (const NotFinite& one : report.not_finite) found[one.tensor] = one.count;
+    EXPECT_EQ(found, (std::map<std::string, uint64_t>{{"norm.weight", 1},
+                                                      {"head.weight", 1},
+                                                      {"layers.0.attn.attn_sink", 1},
+                                                      {"layers.1.engram.embed.weight", 2},
+                                                      {"layers.0.attn.wq_b.scale", 1}}));
+    for (const VerifiedFile& file : report.files) EXPECT_TRUE(file.ok()) << file.problem;
+  }
+}
+
+// Pieces of a file end anywhere inside an element.
+TEST_F(InspectTest, VerifySeesElementsThatAPieceCuts) {
+  for (const uint64_t remainder : {0, 1, 2, 3}) {
+    TempDir dir;
+    SyntheticOptions options;
+    options.write.remainder = remainder;
+    options.layout = SyntheticOptions::Layout::kSingleFile;
+    options.edit = [](std::vector<SyntheticTensor>& t) {
+      t.push_back({{"x.big", StorageDtype::kF32, {size_t{1} << 19}}, 0});
+    };
+    ASSERT_TRUE(WriteSyntheticCheckpoint(dir.path(), SyntheticConfig(), options).ok());
+    auto checkpoint = Checkpoint::Open(dir.path()).value();
+    const TensorInfo tensor = *checkpoint->FindInfo("x.big");
+    // Infinity in every element that contains or touches a multiple of 1 MiB.
+    uint64_t expected = 0;
+    for (uint64_t piece = uint64_t{1} << 20; piece < tensor.file_offset + tensor.num_bytes;
+         piece += 1 << 20) {
+      if (piece <= tensor.file_offset) continue;
+      const uint64_t at = (piece - tensor.file_offset - 1) / 4 * 4;
+      Overwrite(dir.path(), *checkpoint, "x.big", at, std::string_view("\x00\x00\x80\x7F", 4));
+      ++expected;
+    }
+    ASSERT_GE(expected, 1u);
+    checkpoint = Checkpoint::Open(dir.path()).value();
+    const VerifyReport report = VerifyFiles(*checkpoint, std::nullopt).value();
+    ASSERT_EQ(report.not_finite.size(), 1u) << remainder;
+    EXPECT_EQ(report.not_finite[0].count, expected) << remainder;
+  }
 }
 
 TEST_F(InspectTest, VerifyRefusesWhatIsNoManifest) {

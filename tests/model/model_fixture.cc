@@ -5,6 +5,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "kernels/reference/reference_ops.h"
+#include "tokenizer/engram_token_map.h"
 #ifdef DEEPINFER_TEST_CPU_KERNELS
 #include "kernels/cpu/cpu_ops.h"
 #endif
@@ -40,11 +41,18 @@ TestModel TestModel::LoadDir(const std::string& dir, std::string_view target, in
   TestModel model;
   model.pool = std::make_unique<ThreadPool>(threads);
   std::shared_ptr<Checkpoint> checkpoint = Check(Checkpoint::Open(dir));
-  std::optional<std::vector<int32_t>> map = Check(ReadEngramTokenMap(*checkpoint));
+  const ModelConfig& config = checkpoint->config();
+  std::vector<int32_t> map;
+  if (config.has_engram()) {
+    const EngramTokenMap sidecar =
+        Check(EngramTokenMap::LoadSidecar(Check(checkpoint->ResolveFile("engram_token_map.i32")),
+                                          config.vocab_size, config.engram_compressed_vocab_size));
+    map.assign(sidecar.ids().begin(), sidecar.ids().end());
+  }
   model::BackboneOptions options;
   options.max_rows = max_rows;
-  model.backbone = Check(model::Backbone::Create(checkpoint, MakeOps(target), model.pool.get(),
-                                                 map.value_or(std::vector<int32_t>{}), options));
+  model.backbone =
+      Check(model::Backbone::Create(checkpoint, MakeOps(target), model.pool.get(), std::move(map), options));
   return model;
 }
 
