@@ -35,6 +35,7 @@ WRAPPED = {
     "CLI": "cli",
     "Random123": "sampling",
     "simdjson.h": "recipe",
+    "pcre2.h": "recipe",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -11,7 +11,7 @@ set -euo pipefail
 build_packages=(
   g++ cmake ninja-build ccache pkg-config git tar zstd
   libfmt-dev nlohmann-json3-dev libssl-dev libcli11-dev libhwy-dev librandom123-dev
-  libsimdjson-dev
+  libsimdjson-dev libpcre2-dev
 )
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev python3 python3-venv
