@@ -75,9 +75,9 @@ json::Value UsageObject(const PromptUsage& prompt, int64_t completion_tokens,
   usage.Set("prompt_tokens", prompt.prompt_tokens);
   usage.Set("completion_tokens", completion_tokens);
   usage.Set("total_tokens", prompt.prompt_tokens + completion_tokens);
-  usage.Set("prompt_tokens_details", json::Value().Set("cached_tokens", prompt.cached_tokens));
+  usage.Set("prompt_tokens_details", json::Object{{"cached_tokens", prompt.cached_tokens}});
   if (reasoning_tokens) {
-    usage.Set("completion_tokens_details", json::Value().Set("reasoning_tokens", *reasoning_tokens));
+    usage.Set("completion_tokens_details", json::Object{{"reasoning_tokens", *reasoning_tokens}});
   }
   usage.Set("prompt_cache_hit_tokens", prompt.cached_tokens);
   usage.Set("prompt_cache_miss_tokens", prompt.prompt_tokens - prompt.cached_tokens);
@@ -152,7 +152,7 @@ json::Value ErrorBody(const StreamError& error) {
   fields.Set("type", error.type);
   fields.Set("param", nullptr);
   fields.Set("code", error.code);
-  return json::Value().Set("error", std::move(fields));
+  return json::Object{{"error", std::move(fields)}};
 }
 
 }  // namespace deepinfer::recipe
