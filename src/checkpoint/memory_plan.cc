@@ -282,7 +282,7 @@ Result<uint64_t> ParseDeviceMemory(std::string_view text) {
     known += std::string(device.name) + ", ";
   }
   const Status unknown = InvalidArgument(
-      "must be " + known + "or a number of bytes with an optional KiB, MiB, GiB, KB, MB or GB",
+      "must be " + known + "or a number of bytes with an optional KiB, MiB, GiB, TiB, KB, MB, GB or TB",
       std::string(text.substr(0, 40)));
   uint64_t value = 0;
   size_t digits = 0;
@@ -290,14 +290,17 @@ Result<uint64_t> ParseDeviceMemory(std::string_view text) {
     value = value * 10 + static_cast<uint64_t>(text[digits] - '0');
   }
   const std::string_view unit = text.substr(digits);
-  constexpr std::array<std::pair<std::string_view, uint64_t>, 8> kUnits = {{{"", 1},
-                                                                            {"B", 1},
-                                                                            {"KiB", uint64_t{1} << 10},
-                                                                            {"MiB", uint64_t{1} << 20},
-                                                                            {"GiB", uint64_t{1} << 30},
-                                                                            {"KB", 1000},
-                                                                            {"MB", 1000 * 1000},
-                                                                            {"GB", 1000 * 1000 * 1000}}};
+  constexpr std::array<std::pair<std::string_view, uint64_t>, 10> kUnits = {
+      {{"", 1},
+       {"B", 1},
+       {"KiB", uint64_t{1} << 10},
+       {"MiB", uint64_t{1} << 20},
+       {"GiB", uint64_t{1} << 30},
+       {"TiB", uint64_t{1} << 40},
+       {"KB", 1000},
+       {"MB", 1000 * 1000},
+       {"GB", 1000 * 1000 * 1000},
+       {"TB", uint64_t{1000} * 1000 * 1000 * 1000}}};
   const auto it =
       std::find_if(kUnits.begin(), kUnits.end(), [unit](const auto& u) { return u.first == unit; });
   if (digits == 0 || it == kUnits.end()) return unknown;

@@ -43,8 +43,8 @@ std::string_view EngramPlacementName(EngramPlacement placement);
 /// Errors: kInvalidArgument listing the names.
 Result<EngramPlacement> ParseEngramPlacement(std::string_view name);
 
-/// Memory of a device by its name ("h200": 143,771 MiB, as the driver reports) or as a number with an optional KiB, MiB, GiB, KB, MB or
-/// GB. Errors: kInvalidArgument listing the known names.
+/// Memory of a device by its name ("h200": 143,771 MiB, as the driver reports) or as a number with an optional KiB, MiB, GiB, TiB,
+/// KB, MB, GB or TB. Errors: kInvalidArgument listing the known names.
 Result<uint64_t> ParseDeviceMemory(std::string_view text);
 
 struct PlanRequest {

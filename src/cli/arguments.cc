@@ -114,7 +114,8 @@ Status MissingValue(const CommandSpec& spec, const std::string& message) {
   const OptionSpec* option = spec.Find(name.starts_with("-") ? name : "--" + name);
   if (option == nullptr) return InvalidArgument(message, spec.name);
   if (option->kind == ValueKind::kFlag)
-    return InvalidArgument(fmt::format("{} takes no value", option->name), option->name);
+    return InvalidArgument(fmt::format("{} takes no value", option->name), option->name)
+        .WithHint(option->name);
   const std::string range = RangeText(*option);
   return InvalidArgument(fmt::format("{} needs a value{}{}", option->name, range.empty() ? "" : ": ", range),
                          option->name)

@@ -65,7 +65,8 @@ LineResult OpenAiLine(const json::Value& line) {
 /// Answers the lines of one file, in order.
 class BatchRunner {
  public:
-  BatchRunner(Engine& engine, BatchDefaults defaults) : engine_(engine), defaults_(std::move(defaults)) {}
+  BatchRunner(Engine& engine, const Arguments& args, BatchDefaults defaults)
+      : engine_(engine), args_(args), defaults_(std::move(defaults)) {}
 
   /// `digest` makes the seed of a line that has none. What is wrong with the line is a LineResult; an error is the run's and ends it, so
   /// that a resumed run answers the line.
@@ -74,6 +75,7 @@ class BatchRunner {
  private:
   Result<Prompt> MakePrompt(BatchRequest& request) const;
   Engine& engine_;
+  const Arguments& args_;
   BatchDefaults defaults_;
 };
 
@@ -102,14 +104,15 @@ Result<LineResult> BatchRunner::Run(const Line& line, const Sha256Digest& digest
   if (!id.ok()) return Failed(nullptr, id.status(), line.number);
   Result<BatchRequest> request = ParseBatchRequest(*value, defaults_);
   if (!request.ok()) return Failed(*id, request.status(), line.number);
+  const std::string field = PromptField(*request);
   const Result<Prompt> prompt = MakePrompt(*request);
   if (!prompt.ok()) return Failed(*id, prompt.status(), line.number);
   const uint64_t seed = request->base.seed.value_or(LineSeed(digest, line.number));
   int64_t tokens = 0;
   const auto sink = [&](const recipe::plain::AnswerParser::Delta&) { meter->Tick(++tokens); };
   const Result<Answer> answer = RunAnswer(engine_, *prompt, request->base, seed, sink);
-  if (!answer.ok() && IsRequestFault(answer.status())) return Failed(*id, answer.status(), line.number);
-  if (!answer.ok()) return answer.status();
+  if (!answer.ok() && !IsRequestFault(answer.status())) return answer.status();
+  if (!answer.ok()) return Failed(*id, InTermsOfOptions(answer.status(), args_, field), line.number);
   LineResult result;
   result.interrupted = answer->interrupted();
   result.object = AnswerToJson(
@@ -133,7 +136,10 @@ class Batch {
   std::string OptionOrVariable(std::string_view option, const char* variable) const;
   Result<LineReader> OpenInput() const;
   Status SkipFinished(ResultFile& out, LineReader& in);
-  Status AnswerLines(Engine& engine, ResultFile& out, LineReader& in, BatchMeter& meter);
+  /// `line` is the first one to answer.
+  Status AnswerLines(Engine& engine, ResultFile& out, LineReader& in, Line line, BatchMeter& meter);
+  /// Loads the model and answers what is left.
+  Status AnswerRest(ResultFile& out, LineReader& in, BatchMeter& meter);
   bool from_stream() const { return input_ == "-"; }
 
   const Arguments& args_;
@@ -268,27 +274,36 @@ Status Batch::SkipFinished(ResultFile& out, LineReader& in) {
   return OkStatus();
 }
 
-Status Batch::AnswerLines(Engine& engine, ResultFile& out, LineReader& in, BatchMeter& meter) {
+Status Batch::AnswerLines(Engine& engine, ResultFile& out, LineReader& in, Line line, BatchMeter& meter) {
   DEEPINFER_ASSIGN_OR_RETURN(BaseRequest base, MakeBaseRequest(engine, args_));
   DEEPINFER_ASSIGN_OR_RETURN(PromptSettings prompt, ReadPromptOptions(args_));
-  BatchRunner runner(engine, {.base = std::move(base),
-                              .has_n = args_.Has("--n"),
-                              .prompt = std::move(prompt),
-                              .vocab_size = engine.config().vocab_size});
+  BatchRunner runner(engine, args_,
+                     {.base = std::move(base),
+                      .has_n = args_.Has("--n"),
+                      .prompt = std::move(prompt),
+                      .vocab_size = engine.config().vocab_size});
   // A stream's digest is not known before its end: a chain over the lines so far takes its place.
   Sha256Digest digest = scan_.digest;
-  Line line;
-  for (;;) {
+  for (bool more = true; more;) {
     if (Interrupted()) return Cancelled();
-    DEEPINFER_ASSIGN_OR_RETURN(const bool more, NextLine(in, &line));
-    if (!more) return OkStatus();
     if (from_stream()) digest = Sha256Of(std::string(digest.begin(), digest.end()) + line.text);
     DEEPINFER_ASSIGN_OR_RETURN(const LineResult result, runner.Run(line, digest, &meter));
     if (result.interrupted) return Cancelled();
     DEEPINFER_RETURN_IF_ERROR(out.Append(json::Serialize(result.object)));
     any_failed_ = any_failed_ || result.failed;
     meter.Add(result.prompt_tokens, result.output_tokens);
+    DEEPINFER_ASSIGN_OR_RETURN(more, NextLine(in, &line));
   }
+  return OkStatus();
+}
+
+Status Batch::AnswerRest(ResultFile& out, LineReader& in, BatchMeter& meter) {
+  Line line;
+  DEEPINFER_ASSIGN_OR_RETURN(const bool more, NextLine(in, &line));
+  if (!more) return OkStatus();  // nothing to load a model for
+  DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args_));
+  DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir_, args_));
+  return AnswerLines(*engine, out, in, std::move(line), meter);
 }
 
 Result<int> Batch::Run() {
@@ -299,10 +314,8 @@ Result<int> Batch::Run() {
                              ResultFile::Open(output_, input_, identity, !from_stream(), mode));
   DEEPINFER_ASSIGN_OR_RETURN(LineReader in, OpenInput());
   DEEPINFER_RETURN_IF_ERROR(SkipFinished(out, in));
-  DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args_));
-  DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir_, args_));
   BatchMeter meter(finished_, scan_.num_lines);
-  const Status status = AnswerLines(*engine, out, in, meter);
+  const Status status = AnswerRest(out, in, meter);
   meter.Clear();
   const Status durable = out.Finish();
   if (!status.ok() && status.code() != StatusCode::kCancelled) return status;

@@ -304,6 +304,10 @@ Result<json::Value> LineId(const json::Value& line) {
   return *id;
 }
 
+std::string PromptField(const BatchRequest& request) {
+  return request.messages ? "messages" : request.prompt ? "prompt" : "prompt_ids";
+}
+
 bool IsOpenAiBatchLine(const json::Value& line) {
   return line.Find("custom_id") != nullptr || line.Find("url") != nullptr || line.Find("body") != nullptr;
 }

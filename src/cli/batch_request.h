@@ -30,6 +30,9 @@ struct BatchRequest {
   bool has_n = false;
 };
 
+/// The field that a line's prompt stands in: "messages", "prompt" or "prompt_ids".
+std::string PromptField(const BatchRequest& request);
+
 /// Sampling of the command line, and what the model allows.
 struct BatchDefaults {
   BaseRequest base;

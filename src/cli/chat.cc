@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -6,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/answer.h"
+#include "cli/answer_printer.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
@@ -17,10 +20,12 @@ namespace {
 
 constexpr size_t kMaxConversationBytes = size_t{64} << 20;
 
-constexpr std::string_view kHelp =
+const std::string kHelp =
     "/system TEXT      sets the system message and starts again\n"
     "/thinking on|off  reasoning before the answer\n"
-    "/effort N|NAME    how thoroughly, 1 to 100 or low, medium, high, max\n"
+    "/effort N|NAME    how thoroughly: " +
+    std::string(kEffortValues) +
+    "\n"
     "/save FILE        writes the conversation as JSON (generate --messages reads it)\n"
     "/load FILE        continues a written conversation\n"
     "/reset            forgets the conversation, keeps the system message\n"
@@ -36,6 +41,8 @@ class Chat {
  private:
   /// False ends the chat.
   Result<bool> Command(const std::string& line);
+  /// Tells the person; on a pipe the exit code tells it, too.
+  void Report(const Status& status);
   Status Answer(const std::string& text);
   Result<Prompt> MakePrompt() const;
   void Remember(const Prompt& prompt, const Sample& sample);
@@ -43,7 +50,8 @@ class Chat {
   Status Load(const std::string& path);
   Status SetOption(const std::string& name, const std::string& value);
   void Reset();
-  void Print(const recipe::plain::AnswerParser::Delta& delta);
+  /// A person has seen what failed; a script that feeds a pipe learns it here.
+  int ExitCode() const { return failed_ && ::isatty(STDIN_FILENO) != 1 ? 1 : 0; }
   /// A message for people, also when the program is quiet: it answers a command of theirs.
   static Status Say(std::string_view text) { return WriteStdout(std::string(text) + "\n"); }
 
@@ -55,16 +63,12 @@ class Chat {
   std::unique_ptr<Session> session_;
   std::vector<int32_t>
       past_ids_;  // of the finished turns, as they were generated; empty = render them from the messages
-  bool show_reasoning_;
-  bool in_reasoning_ = false;
-  Status written_;
+  AnswerPrinter printer_;
+  bool failed_ = false;  // some line
 };
 
 Chat::Chat(Engine& engine, BaseRequest request, const PromptSettings& settings, bool show_thinking)
-    : engine_(engine),
-      request_(std::move(request)),
-      system_(settings.system),
-      show_reasoning_(show_thinking || StdoutIsTerminal()) {
+    : engine_(engine), request_(std::move(request)), system_(settings.system), printer_(show_thinking) {
   options_.thinking = settings.thinking.value_or(options_.thinking);
   options_.effort = settings.effort.value_or(options_.effort);
   // Reasoning of earlier turns stays in the prompt: a prefix that never changes is never prefilled twice.
@@ -103,22 +107,8 @@ void Chat::Remember(const Prompt& prompt, const Sample& sample) {
   if (past_ids_.back() != eos) past_ids_.push_back(eos);
 }
 
-void Chat::Print(const recipe::plain::AnswerParser::Delta& delta) {
-  std::string out;
-  if (show_reasoning_ && !delta.reasoning.empty()) {
-    out += std::string(DimOn()) + (StdoutIsTerminal() ? Printable(delta.reasoning) : delta.reasoning) +
-           std::string(DimOff());
-    in_reasoning_ = true;
-  }
-  if (!delta.content.empty()) {
-    if (in_reasoning_) out += "\n\n";
-    in_reasoning_ = false;
-    out += StdoutIsTerminal() ? Printable(delta.content) : delta.content;
-  }
-  if (written_.ok()) written_ = WriteStdout(out);
-}
-
 Status Chat::Answer(const std::string& text) {
+  DEEPINFER_RETURN_IF_ERROR(CheckUtf8(text, "the message"));
   messages_.push_back({.role = recipe::plain::Role::kUser, .content = text, .reasoning = {}});
   const Result<Prompt> prompt = MakePrompt();
   if (!prompt.ok()) {
@@ -126,24 +116,24 @@ Status Chat::Answer(const std::string& text) {
     return prompt.status();
   }
   const uint64_t seed = request_.seed.value_or(RandomSeed());
-  in_reasoning_ = false;
-  const auto sink = [this](const recipe::plain::AnswerParser::Delta& delta) { Print(delta); };
+  const auto sink = [this](const recipe::plain::AnswerParser::Delta& delta) { printer_.Push(delta); };
   const Result<cli::Answer> answer = RunAnswer(engine_, *prompt, request_, seed, sink, session_.get());
   if (!answer.ok()) {
     messages_.pop_back();
-    return answer.status();
+    if (answer.status().where() != "prompt_ids") return answer.status();
+    return InvalidArgument(answer.status().message(), "the conversation").WithHint("/reset");
   }
   const Sample& sample = answer->samples.front();
   Remember(*prompt, sample);
-  DEEPINFER_RETURN_IF_ERROR(written_);
-  DEEPINFER_RETURN_IF_ERROR(WriteStdout("\n"));
+  DEEPINFER_RETURN_IF_ERROR(printer_.Finish());
   LogVerbose(fmt::format("{} prompt tokens, {} of them cached, {} output tokens, seed {}", prompt->ids.size(),
                          sample.result.cached_tokens, sample.result.output_ids.size(), seed));
   return OkStatus();
 }
 
 Status Chat::Save(const std::string& path) const {
-  if (path.empty()) return InvalidArgument("a file name is needed", "/save");
+  if (path.empty()) return InvalidArgument("a file name is needed", "/save").WithHint("/save FILE");
+  if (messages_.empty()) return InvalidArgument("there is no message to save yet", "/save");
   json::Value thinking;
   thinking.Set("type", options_.thinking ? "enabled" : "disabled");
   json::Value out;
@@ -155,7 +145,7 @@ Status Chat::Save(const std::string& path) const {
 }
 
 Status Chat::Load(const std::string& path) {
-  if (path.empty()) return InvalidArgument("a file name is needed", "/load");
+  if (path.empty()) return InvalidArgument("a file name is needed", "/load").WithHint("/load FILE");
   DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConversationBytes));
   Result<json::Value> value = json::Parse(text);
   if (!value.ok()) return std::move(value).status().Within(path);
@@ -208,8 +198,14 @@ Result<bool> Chat::Command(const std::string& line) {
   } else {
     status = InvalidArgument(fmt::format("unknown command {}", name)).WithHint("/help");
   }
-  if (!status.ok()) ReportError(status, false);
+  if (!status.ok()) Report(status);
   return true;
+}
+
+void Chat::Report(const Status& status) {
+  failed_ = true;
+  const bool without_hint = status.code() == StatusCode::kInvalidArgument && status.hint().empty();
+  ReportError(without_hint ? Status(status).WithHint("/help") : status, false);
 }
 
 Result<int> Chat::Run() {
@@ -217,11 +213,11 @@ Result<int> Chat::Run() {
   if (StdoutIsTerminal()) DEEPINFER_RETURN_IF_ERROR(Say("/help lists the commands; Ctrl-D ends."));
   for (;;) {
     DEEPINFER_ASSIGN_OR_RETURN(const std::optional<std::string> line, editor.Read());
-    if (!line) return 0;
+    if (!line) return ExitCode();
     if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
     if (line->front() == '/') {
       DEEPINFER_ASSIGN_OR_RETURN(const bool go_on, Command(*line));
-      if (!go_on) return 0;
+      if (!go_on) return ExitCode();
       continue;
     }
     const Status status = Answer(*line);
@@ -231,7 +227,7 @@ Result<int> Chat::Run() {
     if (!status.ok() && status.code() != StatusCode::kInvalidArgument &&
         status.code() != StatusCode::kCancelled)
       return status;
-    if (!status.ok()) ReportError(status, false);
+    if (!status.ok()) Report(status);
   }
 }
 
@@ -259,7 +255,7 @@ Command ChatCommand() {
       "Lines are messages; /help lists the commands (/system, /thinking, /effort, /save, /load, /reset). On "
       "a terminal lines can be edited "
       "and the arrow keys go through earlier ones; on a pipe every line is one message. Ctrl-C ends an "
-      "answer, Ctrl-D the conversation.";
+      "answer, Ctrl-D the conversation. On a pipe the exit code is 1 when a line failed.";
   spec.example = "deepinfer chat --system \"Answer briefly.\"";
   spec.example_note = "Starts a conversation with the demo model.";
   spec.see_also = {"generate"};

@@ -19,6 +19,24 @@ bool Mentions(const std::vector<std::string>& args, std::string_view option) {
   return std::find(args.begin(), end, option) != end;
 }
 
+// Whether a flag is among a command's words, also in the form --flag=VALUE, which is refused later: not as the value of another
+// option, and not behind `--`.
+bool HasFlag(const CommandSpec& spec, const std::vector<std::string>& words, std::string_view flag) {
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (words[i].substr(0, words[i].find('=')) == flag) return true;
+    const OptionSpec* option = spec.Find(words[i]);
+    if (option != nullptr && option->kind != ValueKind::kFlag && !option->optional_value) ++i;
+  }
+  return false;
+}
+
+// Every message about wrong usage says where to read on.
+int ReportFor(const CommandSpec& spec, Status status, bool as_json) {
+  if (status.code() != StatusCode::kInvalidArgument || !status.hint().empty())
+    return ReportError(status, as_json);
+  return ReportError(std::move(status).WithHint(fmt::format("deepinfer {} --help", spec.name)), as_json);
+}
+
 int PrintText(const std::string& text) {
   const Status status = WriteStdout(text);
   return status.ok() ? 0 : ReportError(status, false);
@@ -73,7 +91,6 @@ ModelAndOperand SplitPositionals(const Arguments& args) {
 }
 
 int RunCommandLine(const std::vector<std::string>& args) {
-  const bool as_json = Mentions(args, "--json");
   const std::vector<Command> commands = AllCommands();
   const auto command =
       args.empty() ? commands.end() : std::find_if(commands.begin(), commands.end(), [&](const Command& one) {
@@ -81,16 +98,18 @@ int RunCommandLine(const std::vector<std::string>& args) {
       });
   if (command == commands.end()) {
     const int code = RunWithoutCommand(args);
-    return code >= 0 ? code : ReportUnknownCommand(args.front(), as_json);
+    return code >= 0 ? code : ReportUnknownCommand(args.front(), Mentions(args, "--json"));
   }
+  const CommandSpec& spec = command->spec;
   const std::vector<std::string> rest(args.begin() + 1, args.end());
-  if (Mentions(rest, "--help") || Mentions(rest, "-h")) return PrintText(CommandHelp(command->spec));
-  const Result<Arguments> parsed = ParseArguments(command->spec, rest);
-  if (!parsed.ok()) return ReportError(parsed.status(), as_json);
+  if (HasFlag(spec, rest, "--help") || HasFlag(spec, rest, "-h")) return PrintText(CommandHelp(spec));
+  const bool as_json = HasFlag(spec, rest, "--json");
+  const Result<Arguments> parsed = ParseArguments(spec, rest);
+  if (!parsed.ok()) return ReportFor(spec, parsed.status(), as_json);
   if (parsed->Has("--quiet")) SetLogLevel(LogLevel::kQuiet);
   if (parsed->Has("--verbose")) SetLogLevel(LogLevel::kVerbose);
   const Result<int> code = command->run(*parsed);
-  return code.ok() ? *code : ReportError(code.status(), as_json);
+  return code.ok() ? *code : ReportFor(spec, code.status(), as_json);
 }
 
 }  // namespace deepinfer::cli

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -12,9 +11,9 @@
 
 #include "base/log.h"
 #include "cli/progress.h"
-#include "cli/suggest.h"
 #include "recipe/plain_chat.h"
 #include "sampling/sampling.h"
+#include "tokenizer/unicode.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -79,6 +78,7 @@ Status SetStops(const Arguments& args, int64_t vocab_size, GenerationRequest* re
   }
   for (const std::string& text : request->stop) {
     if (text.empty()) return InvalidArgument("--stop must not be empty", "--stop");
+    DEEPINFER_RETURN_IF_ERROR(CheckUtf8(text, "--stop"));
   }
   if (args.Has("--stop-id")) request->stop_ids.clear();
   for (const std::string& text : args.All("--stop-id")) {
@@ -105,15 +105,6 @@ Result<EngineOptions> MakeEngineOptions(const std::string& model_dir, const Argu
   options.device = args.Text("--device", "auto");
   options.threads = static_cast<int>(args.Integer("--threads", 0));
   options.cpu_target = args.Text("--cpu-target");
-  const bool device_known = options.device == "auto" || options.device == "cpu" || options.device == "cuda" ||
-                            options.device.starts_with("cuda:");
-  if (!device_known) {
-    const std::array<std::string, 3> names = {"auto", "cpu", "cuda"};
-    return InvalidArgument(fmt::format("--device must be auto, cpu or cuda[:N], not \"{}\"", options.device),
-                           "--device")
-        .WithHint("--device " +
-                  (Nearest(options.device, names).empty() ? "auto" : Nearest(options.device, names)));
-  }
   if (args.Has("--prefill")) {
     DEEPINFER_ASSIGN_OR_RETURN(options.prefill, model::ParsePrefillMode(args.Text("--prefill")));
   }
@@ -236,8 +227,7 @@ OptionGroup PromptOptions() {
                       {.name = "--effort",
                        .kind = ValueKind::kText,
                        .value = "1..100|NAME",
-                       .help = "how thoroughly it reasons: a number, or minimal, low, medium, high, xhigh, "
-                               "max; default 75"}}};
+                       .help = fmt::format("how thoroughly it reasons: {}; default 75", kEffortValues)}}};
 }
 
 OptionGroup OutputOptions(bool with_json) {
@@ -353,6 +343,7 @@ Result<BaseRequest> MakeBaseRequest(const Engine& engine, const Arguments& args)
 Result<PromptSettings> ReadPromptOptions(const Arguments& args) {
   PromptSettings settings;
   settings.system = args.Text("--system");
+  DEEPINFER_RETURN_IF_ERROR(CheckUtf8(settings.system, "--system"));
   if (args.Has("--thinking")) settings.thinking = args.Text("--thinking") == "on";
   if (args.Has("--effort")) {
     Result<int> effort = recipe::plain::ParseEffort(args.Text("--effort"));
@@ -362,6 +353,19 @@ Result<PromptSettings> ReadPromptOptions(const Arguments& args) {
     settings.effort = *effort;
   }
   return settings;
+}
+
+Status CheckUtf8(std::string_view text, const std::string& where) {
+  const size_t bad = unicode::FindInvalidUtf8(text);
+  if (bad == std::string_view::npos) return OkStatus();
+  return InvalidArgument("the text is not valid UTF-8", fmt::format("{}: byte {}", where, bad));
+}
+
+Status InTermsOfOptions(Status status, const Arguments& args, const std::string& prompt) {
+  if (status.where() == "prompt_ids" || status.where() == "ids")
+    return Status(status.code(), status.message(), prompt).WithHint(status.hint());
+  const std::string option = OptionName(status.where());
+  return !status.where().empty() && args.Has(option) ? AsOption(std::move(status)) : status;
 }
 
 uint64_t RandomSeed() {

@@ -62,6 +62,16 @@ struct PromptSettings {
 };
 Result<PromptSettings> ReadPromptOptions(const Arguments& args);
 
+/// kInvalidArgument naming `where` and the byte when `text` is not UTF-8.
+Status CheckUtf8(std::string_view text, const std::string& where);
+
+/// An error of the engine in the words of the command line: the field of a request becomes the option that set it, and the prompt's
+/// ids become `prompt`, the place where the person wrote it.
+Status InTermsOfOptions(Status status, const Arguments& args, const std::string& prompt);
+
+/// Values of --effort in help texts.
+inline constexpr std::string_view kEffortValues = "1 to 100, or minimal, low, medium, high, xhigh, max";
+
 /// A seed from the system's random numbers, small enough for every JSON reader (53 bits).
 uint64_t RandomSeed();
 

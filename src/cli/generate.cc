@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "cli/answer.h"
+#include "cli/answer_printer.h"
 #include "cli/batch_request.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -78,6 +79,11 @@ Result<Input> ReadMessages(const std::string& path) {
   return input;
 }
 
+// Where the person wrote the prompt.
+std::string PromptPlace(const Arguments& args) {
+  return args.Has("--ids") ? "--ids" : args.Has("--messages") ? "--messages" : "TEXT";
+}
+
 Result<Input> ReadInput(const Arguments& args, const PromptSource& source) {
   if (args.Has("--messages")) return ReadMessages(args.Text("--messages"));
   Input input;
@@ -89,6 +95,7 @@ Result<Input> ReadInput(const Arguments& args, const PromptSource& source) {
   if (source.text == "-") {
     DEEPINFER_ASSIGN_OR_RETURN(input.text, ReadTextInput("-", kMaxInputBytes));
   }
+  DEEPINFER_RETURN_IF_ERROR(CheckUtf8(input.text, PromptPlace(args)));
   return input;
 }
 
@@ -138,44 +145,6 @@ Result<BaseRequest> MakeRequest(const Engine& engine, const Arguments& args, con
   return request;
 }
 
-/// Writes an answer for people while it arrives: reasoning dimmed on a terminal, left out on a pipe unless it is asked for.
-class AnswerPrinter {
- public:
-  explicit AnswerPrinter(bool show_thinking) : show_reasoning_(show_thinking || StdoutIsTerminal()) {}
-
-  void Push(const recipe::plain::AnswerParser::Delta& delta) {
-    if (show_reasoning_ && !delta.reasoning.empty()) {
-      Write(std::string(DimOn()) + Safe(delta.reasoning) + std::string(DimOff()));
-      reasoning_ = true;
-    }
-    if (delta.content.empty()) return;
-    if (reasoning_) Write("\n\n");
-    reasoning_ = false;
-    Write(Safe(delta.content));
-  }
-  /// Ends the answer with a line end.
-  Status Finish() {
-    if (!last_was_newline_) Write("\n");
-    reasoning_ = false;
-    last_was_newline_ = false;
-    return status_;
-  }
-
- private:
-  std::string Safe(std::string_view text) const {
-    return StdoutIsTerminal() ? Printable(text) : std::string(text);
-  }
-  void Write(std::string_view text) {
-    if (status_.ok()) status_ = WriteStdout(text);
-    last_was_newline_ = text.ends_with('\n');
-  }
-
-  bool show_reasoning_;
-  bool reasoning_ = false;
-  bool last_was_newline_ = false;
-  Status status_;
-};
-
 Result<Answer> RunForPeople(Engine& engine, const Prompt& prompt, BaseRequest request, uint64_t seed,
                             bool show_thinking) {
   Answer all;
@@ -224,13 +193,16 @@ Result<int> RunGenerate(const Arguments& args) {
   DEEPINFER_ASSIGN_OR_RETURN(const BaseRequest request, MakeRequest(*engine, args, input, &choices));
   DEEPINFER_ASSIGN_OR_RETURN(const Prompt prompt, MakePrompt(*engine, args, input));
   const uint64_t seed = request.seed.value_or(RandomSeed());
-  if (!args.Has("--json")) {
-    DEEPINFER_ASSIGN_OR_RETURN(const Answer answer,
-                               RunForPeople(*engine, prompt, request, seed, args.Has("--show-thinking")));
+  const bool as_json = args.Has("--json");
+  const Result<Answer> result =
+      as_json ? RunAnswer(*engine, prompt, request, seed, nullptr)
+              : RunForPeople(*engine, prompt, request, seed, args.Has("--show-thinking"));
+  if (!result.ok()) return InTermsOfOptions(result.status(), args, PromptPlace(args));
+  const Answer& answer = *result;
+  if (!as_json) {
     LogSpeed(answer, prompt);
     return Interrupted() ? 130 : 0;
   }
-  DEEPINFER_ASSIGN_OR_RETURN(const Answer answer, RunAnswer(*engine, prompt, request, seed, nullptr));
   const AnswerContext context{.id = AnswerId(prompt, seed),
                               .prompt = &prompt,
                               .request = &request,
@@ -253,7 +225,10 @@ Command GenerateCommand() {
   spec.max_positionals = 2;
   spec.description =
       "With one argument it is the text, with two the first is the model. Reasoning is dimmed on a terminal "
-      "and left out on a pipe.";
+      "and left out on a pipe. finish_reason of --json is stop (end token, --stop or --stop-id), length "
+      "(--max-tokens), context_length (the model's context is full) or cancelled (Ctrl-C; what was finished "
+      "is "
+      "there).";
   spec.example = "deepinfer generate \"What is 17 + 10?\" --temperature 0";
   spec.example_note =
       "Answers with the demo model; --json prints ids, texts, usage and timing as one object.";

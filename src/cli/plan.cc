@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,19 +7,19 @@
 #include "cli/common_options.h"
 #include "cli/inventory_table.h"
 #include "cli/output.h"
+#include "engine/memory_check.h"
 
 namespace deepinfer::cli {
 namespace {
 
 constexpr std::string_view kReleasedName = "deepseek-v4.1-flash";
 
-uint64_t MemoryOfThisMachine() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), page_bytes = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
+std::string Positional(const Arguments& args) {
+  return args.positionals().empty() ? std::string() : args.positionals().front();
 }
 
 Result<ModelConfig> FindConfig(const Arguments& args) {
-  const std::string positional = args.positionals().empty() ? std::string() : args.positionals().front();
+  const std::string positional = Positional(args);
   if (positional == kReleasedName) return ReleasedConfig();
   DEEPINFER_ASSIGN_OR_RETURN(const std::string dir, FindModel(positional));
   Result<ModelConfig> config = ReadModelConfig(dir, CheckpointOptions(args));
@@ -41,32 +39,22 @@ Status AsOption(const Status& status, std::string option) {
 
 // A number of bytes with an optional unit; the device names of ParseDeviceMemory are none.
 Result<uint64_t> ParseBytes(std::string_view text) {
-  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  std::string number(text.substr(0, digits)), unit(text.substr(digits));
-  // One step down: 2TiB is 2048GiB.
-  int64_t value = 0;
-  if ((unit == "TiB" || unit == "TB") && ParseInteger(number, &value) && value < (int64_t{1} << 40)) {
-    number = std::to_string(value * (unit == "TiB" ? 1024 : 1000));
-    unit = unit == "TiB" ? "GiB" : "GB";
+  const bool is_number = !text.empty() && text.front() >= '0' && text.front() <= '9';
+  if (is_number) {
+    const Result<uint64_t> bytes = ParseDeviceMemory(text);
+    if (bytes.ok()) return bytes;
   }
-  Result<uint64_t> bytes = digits == 0 ? InvalidArgument("") : ParseDeviceMemory(number + unit);
-  if (bytes.ok()) return bytes;
   return InvalidArgument(fmt::format(
       "must be a number of bytes with an optional KiB, MiB, GiB, TiB, KB, MB, GB or TB, not \"{}\"",
       text.substr(0, 40)));
 }
 
-// A device's name or its memory.
-Result<uint64_t> ParseGpu(const std::string& text) {
-  Result<uint64_t> bytes = ParseBytes(text);
-  return bytes.ok() ? bytes : ParseDeviceMemory(text);
-}
-
-Result<PlanRequest> MakeRequest(const Arguments& args) {
+// `released`: the model is known by its name alone, so that the GPUs need not be those of this machine.
+Result<PlanRequest> MakeRequest(const Arguments& args, bool released) {
   PlanRequest request;
   request.num_devices = static_cast<int>(args.Integer("--gpus", args.Has("--gpu") ? 1 : 0));
   if (request.num_devices > 0) {
-    const Result<uint64_t> bytes = ParseGpu(args.Text("--gpu", "h200"));
+    const Result<uint64_t> bytes = ParseDeviceMemory(args.Text("--gpu", "h200"));
     if (!bytes.ok()) return AsOption(bytes.status(), "--gpu");
     request.device_bytes = *bytes;
   }
@@ -75,8 +63,8 @@ Result<PlanRequest> MakeRequest(const Arguments& args) {
     const Result<uint64_t> bytes = ParseBytes(args.Text("--host-memory"));
     if (!bytes.ok()) return AsOption(bytes.status(), "--host-memory");
     request.host_bytes = *bytes;
-  } else if (request.num_devices == 0 && MemoryOfThisMachine() > 0) {
-    request.host_bytes = MemoryOfThisMachine();
+  } else if (request.num_devices == 0 || !released) {
+    request.host_bytes = HostMemoryBytes();
   }
   DEEPINFER_ASSIGN_OR_RETURN(request.engram, ParseEngramPlacement(args.Text("--engram", "auto")));
   request.context = args.Integer("--context", request.context);
@@ -119,7 +107,8 @@ json::Value PlanToJson(const MemoryPlan& plan) {
 }
 
 std::string RowText(const std::string& name, const PlanRow& row) {
-  const std::string free = row.total == 0   ? "needs " + ByteText(static_cast<double>(row.used()))
+  const std::string free = row.total == 0 && row.used() == 0 ? "-"
+                           : row.total == 0 ? "needs " + ByteText(static_cast<double>(row.used()))
                            : row.free() < 0 ? "-" + ByteText(-static_cast<double>(row.free()))
                                             : ByteText(static_cast<double>(row.free()));
   return fmt::format("{:<10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", name,
@@ -143,7 +132,7 @@ std::string PlanText(const MemoryPlan& plan) {
 }
 
 Result<int> RunPlan(const Arguments& args) {
-  DEEPINFER_ASSIGN_OR_RETURN(const PlanRequest request, MakeRequest(args));
+  DEEPINFER_ASSIGN_OR_RETURN(const PlanRequest request, MakeRequest(args, Positional(args) == kReleasedName));
   DEEPINFER_ASSIGN_OR_RETURN(const ModelConfig config, FindConfig(args));
   DEEPINFER_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(config, request));
   if (args.Has("--json")) {
@@ -188,7 +177,9 @@ Command PlanCommand() {
       {.name = "--host-memory",
        .kind = ValueKind::kText,
        .value = "BYTES",
-       .help = "memory of the host (512GiB); default: this machine's, unchecked with --gpus"},
+       .help =
+           "memory of the host (512GiB); default: this machine's, but unchecked for the released model on "
+           "GPUs"},
       {.name = "--engram",
        .kind = ValueKind::kChoice,
        .value = "PLACE",

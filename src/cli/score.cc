@@ -69,29 +69,35 @@ Status PrintForPeople(const Tokenizer& tokenizer, const std::vector<int32_t>& id
 class Scorer {
  public:
   Scorer(Engine& engine, const Arguments& args)
-      : engine_(engine), top_(static_cast<int>(args.Integer("--top", 0))), json_(args.Has("--json")) {}
+      : engine_(engine),
+        args_(args),
+        top_(static_cast<int>(args.Integer("--top", 0))),
+        json_(args.Has("--json")) {}
 
-  Status ScoreOne(const json::Value& id, const std::vector<int32_t>& ids);
+  /// `place` is where the person wrote the text or the ids.
+  Status ScoreOne(const json::Value& id, const std::vector<int32_t>& ids, const std::string& place);
   /// Runs every line; false when one of them failed.
   Result<bool> ScoreLines(const std::string& path);
 
  private:
   /// Ids of a line and its id. Every error is the line's fault.
-  Result<std::vector<int32_t>> ReadLine(const cli::Line& line, json::Value* id) const;
-  Result<std::vector<int32_t>> LineIds(const json::Value& line) const;
+  Result<std::vector<int32_t>> ReadLine(const cli::Line& line, json::Value* id, std::string* field) const;
+  Result<std::vector<int32_t>> LineIds(const json::Value& line, std::string* field) const;
   Engine& engine_;
+  const Arguments& args_;
   int top_;
   bool json_;
 };
 
-Status Scorer::ScoreOne(const json::Value& id, const std::vector<int32_t>& ids) {
-  if (ids.empty()) return InvalidArgument("the text is empty");
-  DEEPINFER_ASSIGN_OR_RETURN(const ScoreResult score, engine_.Score(ids, top_, &StopFlag()));
-  if (json_) return WriteJsonLine(ScoreToJson(id, ids, score, top_ > 0));
-  return PrintForPeople(engine_.tokenizer(), ids, score);
+Status Scorer::ScoreOne(const json::Value& id, const std::vector<int32_t>& ids, const std::string& place) {
+  if (ids.empty()) return InvalidArgument("the text is empty", place);
+  const Result<ScoreResult> score = engine_.Score(ids, top_, &StopFlag());
+  if (!score.ok()) return InTermsOfOptions(score.status(), args_, place);
+  if (json_) return WriteJsonLine(ScoreToJson(id, ids, *score, top_ > 0));
+  return PrintForPeople(engine_.tokenizer(), ids, *score);
 }
 
-Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line) const {
+Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line, std::string* field) const {
   static const std::vector<std::string> kFields = {"id",      "prompt",   "prompt_ids", "messages",
                                                    "special", "thinking", "effort"};
   for (const auto& [key, value] : line.AsObject()) {
@@ -106,6 +112,7 @@ Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line) const {
       BatchRequest request,
       ParseBatchRequest(
           line, {.base = {}, .has_n = false, .prompt = {}, .vocab_size = engine_.config().vocab_size}));
+  *field = PromptField(request);
   if (request.prompt_ids) return *std::move(request.prompt_ids);
   Prompt prompt;
   if (request.prompt) {
@@ -119,7 +126,8 @@ Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line) const {
   return std::move(prompt.ids);
 }
 
-Result<std::vector<int32_t>> Scorer::ReadLine(const cli::Line& line, json::Value* id) const {
+Result<std::vector<int32_t>> Scorer::ReadLine(const cli::Line& line, json::Value* id,
+                                              std::string* field) const {
   if (line.too_long) return ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes));
   json::ParseLimits limits;
   limits.max_bytes = kMaxLineBytes;
@@ -128,7 +136,7 @@ Result<std::vector<int32_t>> Scorer::ReadLine(const cli::Line& line, json::Value
   const json::Value value = *std::move(parsed);
   if (!value.is_object()) return InvalidArgument("a line must be an object");
   DEEPINFER_ASSIGN_OR_RETURN(*id, LineId(value));
-  return LineIds(value);
+  return LineIds(value, field);
 }
 
 Result<bool> Scorer::ScoreLines(const std::string& path) {
@@ -145,8 +153,9 @@ Result<bool> Scorer::ScoreLines(const std::string& path) {
     if (!more) return all_good;
     if (!line.too_long && IsBlank(line.text)) continue;
     json::Value id;
-    const Result<std::vector<int32_t>> ids = ReadLine(line, &id);
-    const Status status = ids.ok() ? ScoreOne(id, *ids) : ids.status();
+    std::string field;
+    const Result<std::vector<int32_t>> ids = ReadLine(line, &id, &field);
+    const Status status = ids.ok() ? ScoreOne(id, *ids, field) : ids.status();
     if (status.ok()) continue;
     if (ids.ok() && !IsRequestFault(status)) return status;
     all_good = false;
@@ -178,12 +187,18 @@ Result<ModelAndOperand> FindSource(const Arguments& args) {
                          .operand = {}};
 }
 
+// Where the person wrote the text or the ids.
+std::string SourcePlace(const Arguments& args, const std::string& path) {
+  return args.Has("--ids") ? "--ids" : args.Has("--text") ? "--text" : path == "-" ? "standard input" : path;
+}
+
 Result<std::vector<int32_t>> SourceIds(const Engine& engine, const Arguments& args, const std::string& path) {
   if (args.Has("--ids")) return ParseIds(args.Text("--ids"), "--ids");
   std::string text = args.Text("--text");
   if (!args.Has("--text")) {
     DEEPINFER_ASSIGN_OR_RETURN(text, ReadTextInput(path, kMaxTextBytes));
   }
+  DEEPINFER_RETURN_IF_ERROR(CheckUtf8(text, SourcePlace(args, path)));
   DEEPINFER_ASSIGN_OR_RETURN(Prompt prompt, TextPrompt(engine.tokenizer(), text, args.Has("--special")));
   return std::move(prompt.ids);
 }
@@ -203,7 +218,7 @@ Result<int> RunScore(const Arguments& args) {
     return all_good ? 0 : 1;
   }
   DEEPINFER_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, SourceIds(*engine, args, source.operand));
-  DEEPINFER_RETURN_IF_ERROR(scorer.ScoreOne(json::Value(), ids));
+  DEEPINFER_RETURN_IF_ERROR(scorer.ScoreOne(json::Value(), ids, SourcePlace(args, source.operand)));
   return 0;
 }
 

@@ -1,7 +1,5 @@
 #include "cli/self_test.h"
 
-#include <cstdlib>
-
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -10,13 +8,7 @@
 
 namespace deepinfer::cli {
 
-std::string ChosenTarget(const Arguments& args) {
-  if (args.Has("--cpu-target")) return args.Text("--cpu-target");
-  if (const char* variable = std::getenv("DEEPINFER_CPU_TARGET"); variable != nullptr && *variable != '\0')
-    return variable;
-  const std::vector<std::string> targets = KernelTargets();
-  return targets.empty() ? std::string() : targets.front();
-}
+std::string ChosenTarget(const Arguments& args) { return ChosenKernelTarget(args.Text("--cpu-target")); }
 
 Status RunSelfTestOption(const Arguments& args) {
   const std::string depth = args.Text("--self-test", "off");

@@ -66,6 +66,7 @@ Result<int> RunTokenize(const Arguments& args) {
   if (split.operand == "-") {
     DEEPINFER_ASSIGN_OR_RETURN(split.operand, ReadTextInput("-", kMaxTextBytes));
   }
+  DEEPINFER_RETURN_IF_ERROR(CheckUtf8(split.operand, "TEXT"));
   EncodeOptions options;
   options.added_tokens = args.Has("--special");
   DEEPINFER_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer->Encode(split.operand, options));
@@ -85,11 +86,11 @@ Result<int> RunDetokenize(const Arguments& args) {
   if (split.operand == "-") {
     DEEPINFER_ASSIGN_OR_RETURN(split.operand, ReadTextInput("-", kMaxTextBytes));
   }
-  DEEPINFER_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ParseIds(split.operand, "ids"));
+  DEEPINFER_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ParseIds(split.operand, "IDS"));
   for (const int32_t id : ids) {
     if (id < tokenizer->vocab_size()) continue;
     return InvalidArgument(
-        fmt::format("the tokenizer has ids 0 to {}, not {}", tokenizer->vocab_size() - 1, id), "ids");
+        fmt::format("the tokenizer has ids 0 to {}, not {}", tokenizer->vocab_size() - 1, id), "IDS");
   }
   if (args.Has("--json")) {
     json::Value out;

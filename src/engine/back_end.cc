@@ -26,7 +26,9 @@ Status CheckDevice(std::string_view device) {
   if (device == "cuda" || (device.starts_with("cuda:") && is_number)) {
     return Unavailable("this build has no CUDA back end", "device").WithHint("--device cpu");
   }
-  return InvalidArgument(fmt::format("device must be auto, cpu, cuda or cuda:N, not '{}'", device), "device");
+  return InvalidArgument(fmt::format("device must be auto, cpu, cuda or cuda:N, not \"{}\"", device),
+                         "device")
+      .WithHint("--device auto");
 }
 
 }  // namespace
@@ -38,21 +40,23 @@ std::vector<std::string> KernelTargets() {
   return names;
 }
 
+std::string ChosenKernelTarget(const std::string& cpu_target) {
+  if (!cpu_target.empty()) return cpu_target;
+  if (const char* variable = std::getenv(kTargetVariable); variable != nullptr && *variable != '\0')
+    return variable;
+  return KernelTargets().front();
+}
+
 Result<BackEnd> ChooseBackEnd(const std::string& device, const std::string& cpu_target) {
   DEEPINFER_RETURN_IF_ERROR(CheckDevice(device));
   const std::vector<std::string> names = KernelTargets();
-  std::string name = cpu_target, where = "cpu_target";
-  if (name.empty()) {
-    const char* variable = std::getenv(kTargetVariable);
-    name = variable == nullptr ? "" : variable;
-    where = kTargetVariable;
-  }
-  if (name.empty()) name = names.front();
+  const std::string name = ChosenKernelTarget(cpu_target);
   if (name == kReference) return BackEnd{kernels::MakeReferenceOps(), name};
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     return Unavailable(
-        fmt::format("this machine has no kernel target '{}'; it has {}", name, fmt::join(names, ", ")),
-        where);
+               fmt::format("this machine has no kernel target '{}'; it has {}", name, fmt::join(names, ", ")),
+               cpu_target.empty() ? kTargetVariable : "cpu_target")
+        .WithHint("--cpu-target " + names.front());
   }
   return BackEnd{kernels::MakeCpuOps(name), name};
 }

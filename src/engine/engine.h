@@ -144,5 +144,7 @@ class Engine {
 
 /// Kernel targets that can be named on this machine, best first, "reference" last.
 std::vector<std::string> KernelTargets();
+/// The target that EngineOptions::cpu_target stands for; it need not be one that this machine has.
+std::string ChosenKernelTarget(const std::string& cpu_target);
 
 }  // namespace deepinfer

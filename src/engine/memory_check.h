@@ -1,4 +1,4 @@
-// Does the model fit in this machine's memory: asked before any weight is read (spec: cli.md §1). Internal to the module.
+// Does the model fit in this machine's memory: asked before any weight is read (spec: cli.md §1).
 #pragma once
 
 #include <cstdint>

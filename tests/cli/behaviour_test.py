@@ -133,6 +133,22 @@ class Batch(Folder):
         self.assertEqual(self.batch("--resume").returncode, 0)
         self.assertEqual(self.output.read_bytes(), whole)
 
+    def test_a_model_is_loaded_only_when_something_is_left(self) -> None:
+        self.assertEqual(self.batch().returncode, 0)
+        done = PROGRAM.run("batch", str(self.input), "-o", str(self.output))
+        self.assertEqual(done.returncode, 0)
+        self.assertNotIn(b"loaded in", done.stderr)
+        write_lines(self.input, [])
+        done = PROGRAM.run("batch", str(self.input), "-o", str(self.folder / "none.jsonl"))
+        self.assertEqual((done.returncode, (self.folder / "none.jsonl").read_bytes()), (0, b""))
+        self.assertNotIn(b"loaded in", done.stderr)
+
+    def test_errors_name_the_field_of_the_line(self) -> None:
+        lines = [{"id": 0, "prompt_ids": [5] * 8193}, {"id": 1, "prompt": "word " * 9000}, {"id": 2, "messages": [{"role": "user", "content": "word " * 9000}]}]
+        write_lines(self.input, lines)
+        self.assertEqual(self.batch().returncode, 1)
+        self.assertEqual([result["error"]["where"] for result in self.results()], ["prompt_ids", "prompt", "messages"])
+
     def test_other_input_or_options_are_refused(self) -> None:
         self.assertEqual(self.batch().returncode, 0)
         whole = self.output.read_bytes()
@@ -339,6 +355,34 @@ class Interrupts(Folder):
             process.stderr.close()
 
 
+class Words(unittest.TestCase):
+    """Options in the place of values, and errors in the form that was asked for."""
+
+    def test_help_as_a_value(self) -> None:
+        done = PROGRAM.run("generate", "hi", "--stop", "-h", "--max-tokens", "1", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn(b"Usage:", done.stdout)
+        self.assertIn(b"Usage:", PROGRAM.run("generate", "--tensors", "-h").stdout)
+        self.assertIn(b"Usage:", PROGRAM.run("inspect", "--tensors", "--help").stdout)
+
+    def test_json_with_a_value(self) -> None:
+        done = PROGRAM.run("generate", "hi", "--json=1")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["error"]["where"]), (2, "--json"))
+        done = PROGRAM.run("generate", "hi", "--stop", "--json", "--top-p", "0")
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+
+    def test_places(self) -> None:
+        text = "word " * 9000
+        for words, place in ((["generate", "-"], "TEXT"), (["score", "-"], "standard input")):
+            done = PROGRAM.run(*words, "--json", stdin=text)
+            self.assertEqual((done.returncode, json.loads(done.stdout)["error"]["where"]), (2, place))
+
+    def test_host_memory_of_a_plan(self) -> None:
+        self.assertGreater(PROGRAM.json("plan", "--gpus", "1")["host"]["free"], 0)
+        self.assertIsNone(PROGRAM.json("plan", "deepseek-v4.1-flash", "--gpus", "8")["host"]["free"])
+        self.assertNotIn(b"needs 0 B", PROGRAM.run("plan", "deepseek-v4.1-flash", "--gpus", "8").stdout)
+
+
 class Documents(unittest.TestCase):
     def test_documents_name_every_option(self) -> None:
         page = PROGRAM.run("man").stdout.decode().replace("\\-", "-")
@@ -371,7 +415,7 @@ class Conversations(Folder):
         saved = self.folder / "saved.json"
         script = f"My name is Vand.\nWhat is my name?\n/save {saved}\n/reset\n/load {saved}\nWhat is my name?\n/nonsense\n/thinking maybe\n"
         done = PROGRAM.run("chat", "--verbose", "--temperature", "0", "--thinking", "off", stdin=script)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 1, done.stderr)  # two of the lines are wrong
         cached = [int(part.split()[0]) for part in done.stderr.decode().split("prompt tokens, ")[1:]]
         self.assertEqual(len(cached), 3)
         self.assertEqual(cached[0], 0)
@@ -381,6 +425,20 @@ class Conversations(Folder):
         self.assertIn(b"unknown command /nonsense", done.stderr)
         again = PROGRAM.run("generate", "--messages", str(saved), "--quiet", "--max-tokens", "8")
         self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_nothing_to_save(self) -> None:
+        saved = self.folder / "saved.json"
+        done = PROGRAM.run("chat", "--quiet", stdin=f"/save {saved}\n/quit\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"no message to save", done.stderr)
+        self.assertIn(b"\ntry: ", done.stderr)
+        self.assertFalse(saved.exists())
+
+    def test_bytes_that_are_no_text(self) -> None:
+        done = PROGRAM.run("chat", "--quiet", "--max-tokens", "2", stdin=b"a\xff\nhello\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"the message: byte 1", done.stderr)
+        self.assertEqual(PROGRAM.run("chat", "--quiet", "--max-tokens", "2", stdin=b"hello\n").returncode, 0)
 
     def test_version(self) -> None:
         self.assertEqual(set(PROGRAM.json("--version")), {"version", "commit", "build_type", "compiler", "kernel_target", "cuda"})

@@ -34,6 +34,15 @@ CASES = {
     "error_choice": ["generate", "--prefill", "exact-halo", "hi"],
     "error_missing_value": ["generate", "hi", "--max-tokens"],
     "error_flag_value": ["generate", "hi", "--quiet=yes"],
+    "error_json_value": ["generate", "hi", "--json=1"],
+    "error_help_as_value": ["generate", "hi", "--max-tokens", "-h"],
+    "error_device_name": ["generate", "hi", "--device", "gpu"],
+    "error_context_length": ["generate", "--ids", ",".join(["5"] * 8193)],
+    "error_stop_utf8": ["generate", "hi", "--stop", b"\xff"],
+    "error_text_utf8": ["generate", b"a\xffb"],
+    "error_score_ids": ["score", "--ids", "4096"],
+    "error_host_memory": ["plan", "--host-memory", "4XiB"],
+    "plan_tebibytes": ["plan", "deepseek-v4.1-flash", "--gpu", "2TiB"],
     "error_dash_text": ["generate", "-5 + 3"],
     "error_too_many": ["generate", "a", "b", "c"],
     "error_logit_bias": ["generate", "hi", "--logit-bias", "5"],
@@ -70,9 +79,12 @@ def normalised(text: str, program: Program) -> str:
     return re.sub(r"\d+ threads?", "N threads", text)
 
 
-def transcript(program: Program, arguments: list[str]) -> str:
+def transcript(program: Program, arguments: list[str | bytes]) -> str:
     done = program.run(*arguments)
+    arguments = [word if isinstance(word, str) else word.decode("utf-8", "backslashreplace") for word in arguments]
     out, err = (normalised(data.decode("utf-8"), program) for data in (done.stdout, done.stderr))
+    if len(shlex.join(arguments)) > 1000:
+        arguments = [word if len(word) < 100 else word[:20] + "…" for word in arguments]
     return f"$ deepinfer {shlex.join(arguments)}\nexit code {done.returncode}\n---- standard output\n{out}---- standard error\n{err}"
 
 
@@ -90,6 +102,12 @@ def main() -> int:
     stale = [path.name for path in GOLDEN.glob("*.txt") if path.stem not in CASES]
     if stale:
         print(f"golden files without a case: {', '.join(stale)}")
+    # Every message about wrong usage says what to try (unless it is JSON).
+    for name, arguments in CASES.items():
+        text = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+        if "exit code 2\n" in text and "deepinfer: error:" in text and "\ntry: " not in text:
+            faults.append(name)
+            print(f"== {name}: no line try: …")
     print(f"{len(CASES)} cases, {len(faults)} differ")
     return 1 if faults or stale else 0
 
