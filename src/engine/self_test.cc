@@ -2,106 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <memory>
-#include <random>
-#include <type_traits>
-#include <utility>
 
 #include <fmt/format.h>
 
-#include "base/thread_pool.h"
 #include "engine/back_end.h"
-#include "kernels/ops.h"
-#include "tensor/aligned_buffer.h"
-#include "tensor/dtype.h"
+#include "engine/self_test_operands.h"
 
 namespace deepinfer {
-namespace {
-
-using kernels::OpContext;
-using kernels::Ops;
-using kernels::WeightFormat;
-using kernels::WeightView;
-
-/// Shapes of one round of the test.
-struct Shape {
-  int64_t rows, hidden, out, heads, head_dim, experts;
-};
-
-/// How near results must be. Back ends add in another order, so one rounding step of a result may go the other way.
-enum class Nearness : uint8_t { kExact, kBf16, kFp32 };
-
-/// Results of an operation as numbers.
-using Numbers = std::vector<double>;
-
-/// Operands made from a fixed seed: the same for both implementations.
-class Operands {
- public:
-  std::vector<Bf16> Bf16s(int64_t count, double scale = 1) {
-    std::vector<Bf16> out(static_cast<size_t>(count));
-    for (Bf16& v : out) v = ToBf16(normal_(engine_) * scale);
-    return out;
-  }
-  std::vector<float> Floats(int64_t count, double scale = 1) {
-    std::vector<float> out(static_cast<size_t>(count));
-    for (float& v : out) v = static_cast<float>(normal_(engine_) * scale);
-    return out;
-  }
-  std::vector<uint8_t> Codes(int64_t count, int low, int high) {
-    std::vector<uint8_t> out(static_cast<size_t>(count));
-    for (uint8_t& v : out) {
-      // 0x7f and 0xff are the NaN codes of E4M3.
-      do v = static_cast<uint8_t>(std::uniform_int_distribution<int>(low, high)(engine_));
-      while ((v & 0x7f) == 0x7f);
-    }
-    return out;
-  }
-
- private:
-  std::mt19937_64 engine_{20261130};
-  std::normal_distribution<double> normal_;
-};
-
-/// A weight that owns its bytes, with values of about K^-0.5.
-struct Weight {
-  Weight(Operands& make, WeightFormat format_in, int64_t n, int64_t k)
-      : format(format_in), out_features(n), in_features(k) {
-    const double scale = 1 / std::sqrt(static_cast<double>(k));
-    if (format == WeightFormat::kBf16) bf16 = make.Bf16s(n * k, scale);
-    if (format == WeightFormat::kFp32) fp32 = make.Floats(n * k, scale);
-    if (format == WeightFormat::kFp8Tile32) {
-      codes = make.Codes(n * k, 0, 255);
-      scales = make.Codes((n + 31) / 32 * ((k + 31) / 32), 114, 118);
-    }
-    if (format == WeightFormat::kFp4Row32) {
-      codes = make.Codes(n * k / 2, 0, 254);
-      scales = make.Codes(n * (k / 32), 120, 124);
-    }
-  }
-  WeightView view() const {
-    const void* data = format == WeightFormat::kBf16   ? static_cast<const void*>(bf16.data())
-                       : format == WeightFormat::kFp32 ? static_cast<const void*>(fp32.data())
-                                                       : codes.data();
-    return {format, data, scales.data(), out_features, in_features};
-  }
-  WeightFormat format;
-  int64_t out_features, in_features;
-  std::vector<Bf16> bf16;
-  std::vector<float> fp32;
-  std::vector<uint8_t> codes, scales;
-};
-
-template <typename T>
-void Append(const std::vector<T>& values, Numbers* out) {
-  for (const T value : values) {
-    if constexpr (std::is_same_v<T, Bf16>) {
-      out->push_back(static_cast<double>(ToFloat(value)));
-    } else {
-      out->push_back(static_cast<double>(value));
-    }
-  }
-}
+namespace self_test {
 
 /// What is wrong with `got`; empty when it is near enough.
 std::string Difference(const Numbers& got, const Numbers& want, Nearness nearness) {
@@ -123,27 +31,7 @@ std::string Difference(const Numbers& got, const Numbers& want, Nearness nearnes
               : fmt::format("{} of {} values differ, by up to {:.3g}", differing, want.size(), worst);
 }
 
-class Tester {
- public:
-  Tester(const Ops& tested, const Ops& oracle, ThreadPool* pool, AlignedBuffer workspace)
-      : tested_(tested), oracle_(oracle), pool_(pool), workspace_(std::move(workspace)) {}
-
-  using Body = std::function<Numbers(const Ops&, const OpContext&)>;
-  void Compare(std::string name, Nearness nearness, const Body& body) {
-    const OpContext context{.pool = pool_, .workspace = workspace_.bytes()};
-    const Numbers want = body(oracle_, context);
-    items_.push_back(
-        {.operation = std::move(name), .problem = Difference(body(tested_, context), want, nearness)});
-  }
-  std::vector<SelfTestItem> Take() { return std::move(items_); }
-
- private:
-  const Ops& tested_;
-  const Ops& oracle_;
-  ThreadPool* pool_;
-  AlignedBuffer workspace_;
-  std::vector<SelfTestItem> items_;
-};
+namespace {
 
 void TestRows(const Shape& s, Operands& make, Tester* tester) {
   const auto x = make.Bf16s(s.rows * s.hidden), weight = make.Bf16s(s.hidden);
@@ -202,6 +90,24 @@ void TestLinear(const Shape& s, Operands& make, Tester* tester) {
           return out;
         });
   }
+}
+
+// Half of the inputs for half of the features, as in the attention output; float results.
+void TestGroupedLinear(const Shape& s, Operands& make, Tester* tester) {
+  constexpr int64_t kGroups = 2;
+  const auto x = make.Bf16s(s.rows * kGroups * s.hidden);
+  const Weight weight(make, WeightFormat::kBf16, s.out, s.hidden);
+  tester->Compare(
+      fmt::format("Linear in {} groups, {} rows", kGroups, s.rows), Nearness::kFp32,
+      [&](const Ops& ops, const OpContext& ctx) {
+        std::vector<float> y(static_cast<size_t>(s.rows * s.out));
+        ops.Linear(
+            ctx,
+            {.rows = s.rows, .groups = kGroups, .x = x.data(), .weight = weight.view(), .y_f32 = y.data()});
+        Numbers out;
+        Append(y, &out);
+        return out;
+      });
 }
 
 void TestRope(const Shape& s, Operands& make, Tester* tester) {
@@ -463,10 +369,11 @@ kernels::WorkspaceLimits Limits(const std::vector<Shape>& shapes) {
 }
 
 }  // namespace
+}  // namespace self_test
 
-Result<std::vector<SelfTestItem>> RunSelfTest(std::string_view target, SelfTestDepth depth, int threads) {
-  DEEPINFER_ASSIGN_OR_RETURN(const BackEnd tested, ChooseBackEnd("cpu", std::string(target)));
-  DEEPINFER_ASSIGN_OR_RETURN(const BackEnd oracle, ChooseBackEnd("cpu", "reference"));
+Result<std::vector<SelfTestItem>> CompareBackEnds(const kernels::Ops& tested, const kernels::Ops& oracle,
+                                                  SelfTestDepth depth, int threads) {
+  using namespace self_test;  // NOLINT: this function is the rest of that namespace
   std::vector<Shape> shapes = {
       {.rows = 3, .hidden = 256, .out = 96, .heads = 4, .head_dim = 64, .experts = 4}};
   if (depth == SelfTestDepth::kFull) {
@@ -477,21 +384,29 @@ Result<std::vector<SelfTestItem>> RunSelfTest(std::string_view target, SelfTestD
   }
   ThreadPool pool(threads);
   const kernels::WorkspaceLimits limits = Limits(shapes);
-  const size_t bytes = std::max(tested.ops->WorkspaceBytes(limits), oracle.ops->WorkspaceBytes(limits));
+  const size_t bytes = std::max(tested.WorkspaceBytes(limits), oracle.WorkspaceBytes(limits));
   DEEPINFER_ASSIGN_OR_RETURN(AlignedBuffer workspace, AlignedBuffer::Allocate(bytes));
-  Tester tester(*tested.ops, *oracle.ops, &pool, std::move(workspace));
+  Tester tester(tested, oracle, &pool, std::move(workspace));
   for (const Shape& shape : shapes) {
     Operands make;
     TestRows(shape, make, &tester);
     TestLinear(shape, make, &tester);
+    TestGroupedLinear(shape, make, &tester);
     TestRope(shape, make, &tester);
     TestStreams(shape, make, &tester);
     TestAttention(shape, make, &tester);
     TestSelection(shape, make, &tester);
+    TestState(shape, make, &tester);
     TestExperts(shape, make, &tester);
     TestEngram(shape, make, &tester);
   }
   return tester.Take();
+}
+
+Result<std::vector<SelfTestItem>> RunSelfTest(std::string_view target, SelfTestDepth depth, int threads) {
+  DEEPINFER_ASSIGN_OR_RETURN(const BackEnd tested, ChooseBackEnd("cpu", std::string(target)));
+  DEEPINFER_ASSIGN_OR_RETURN(const BackEnd oracle, ChooseBackEnd("cpu", "reference"));
+  return CompareBackEnds(*tested.ops, *oracle.ops, depth, threads);
 }
 
 }  // namespace deepinfer

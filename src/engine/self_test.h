@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/ops.h"
 
 namespace deepinfer {
 
@@ -24,5 +25,9 @@ struct SelfTestItem {
 /// Compares target `target` (as in --cpu-target; "reference" agrees with itself) on `threads` threads (0 = all). Errors:
 /// kUnavailable for a target that this machine lacks.
 Result<std::vector<SelfTestItem>> RunSelfTest(std::string_view target, SelfTestDepth depth, int threads);
+
+/// The same for two back ends: every operation of `kernels::Ops` is among the items. Errors: kResourceExhausted.
+Result<std::vector<SelfTestItem>> CompareBackEnds(const kernels::Ops& tested, const kernels::Ops& oracle,
+                                                  SelfTestDepth depth, int threads);
 
 }  // namespace deepinfer
