@@ -10,7 +10,8 @@
 // Rules that hold for every operation
 //   * Rows are independent: the bits of row t depend on row t's operands and on its own sequence only, never on T, on the other
 //     rows, on where a chunk begins or on the number of threads. Each back end documents its order of additions (its header).
-//   * Rounding points are those of spec: model.md §3: between two of them `reference` computes in double, others in float.
+//   * Rounding points are those of spec: model.md §3: between two of them `reference` computes in double; how near
+//     others come is written in their header.
 //   * T = 0 is allowed everywhere. Pointers may be unaligned for bytes; Bf16, float and integers have their natural alignment.
 //   * Operand and result must not overlap unless the struct says "in place".
 //   * No operation allocates (except `reference`, the oracle): scratch memory is `OpContext::workspace`, sized by WorkspaceBytes.

@@ -34,10 +34,6 @@ class GoldenRun {
         RunPrompt(name.substr(0, name.size() - 4));
       }
     }
-    if (exact()) return;
-    const double texts = greedy_texts_;
-    EXPECT_LE(greedy_kl_ / texts, std::max(10 * greedy_noise_ / texts, 2e-3))
-        << "generated rows of all prompts";
   }
 
   void Image() {
@@ -166,45 +162,17 @@ class GoldenRun {
         const std::span<const float> golden = file_.Floats(p + ".greedy.logits").subspan(step * vocab, vocab);
         const float margin = golden[static_cast<size_t>(tokens[step])] - golden[static_cast<size_t>(best)];
         EXPECT_FALSE(exact()) << p << " step " << step;
-        EXPECT_LT(margin, std::max(4 * *file_.Noise(CoveringPrompt(noise_of), "max_abs"), 0.5))
-            << p << " step " << step;
+        EXPECT_LT(margin, 4 * *file_.Noise(noise_of, "max_abs")) << p << " step " << step;
       }
       if (step + 1 < tokens.size()) logits = LastRow(model_.Feed(sequence, tokens.subspan(step, 1)));
     }
-    GreedyLogits(p + ".greedy.logits", rows, noise_of);
+    CompareLogits(p + ".greedy.logits", rows, noise_of);
     if (!file_.Has(p + ".greedy.margin")) return;
     if (exact()) {
       ExpectGolden(file_, p + ".greedy.margin", margins, strictness_);
     } else {
       file_.MarkCompared(p + ".greedy.margin");  // used above, through the logits it was made from
     }
-  }
-
-  /// The manifest's noise was measured on the rows of the prompts only. Generated rows stand up to 32 positions behind them, where a single
-  /// flip at the edge of a candidate pool or a top-k list moves one row by more than a short prompt's noise. So the noise of the shortest
-  /// prompt that reaches as far bounds the margins, and the KL rule holds over all generated rows of the checkpoint together.
-  std::string CoveringPrompt(const std::string& p) const {
-    const size_t needed = file_.Ints(p + ".ids").size() + 32;
-    std::string best = p;
-    size_t best_length = SIZE_MAX;
-    for (const std::string& name : file_.Names("p")) {
-      if (!name.ends_with(".ids") || name.find('.') != name.size() - 4 || name.starts_with("prefix"))
-        continue;
-      const size_t length = file_.Ints(name).size();
-      if (length >= needed && length < best_length) {
-        best = name.substr(0, name.size() - 4);
-        best_length = length;
-      }
-    }
-    return best;
-  }
-
-  void GreedyLogits(const std::string& name, std::span<const float> got, const std::string& noise_of) {
-    if (exact()) return ExpectGolden(file_, name, got, strictness_);
-    file_.MarkCompared(name);
-    greedy_kl_ += MeanKl(file_.Floats(name), got);
-    greedy_noise_ += *file_.Noise(noise_of, "kl_mean");
-    ++greedy_texts_;
   }
 
   void Logits(const std::string& name, const ChunkOutput& out, const std::string& noise_of, Fed fed) {
@@ -272,10 +240,9 @@ class GoldenRun {
       if (exact() || fed == Fed::kRecorded) {
         ExpectGolden(file_, name + ".content", tail.content, strictness_);
         ExpectGolden(file_, name + ".gate", tail.gate, strictness_);
-      } else {  // end to end no class applies to fp32 values behind quantisers: sizes only, the bytes above bound the rest
-        EXPECT_EQ(tail.content.size(), file_.Floats(name + ".content").size());
-        file_.MarkCompared(name + ".content");
-        file_.MarkCompared(name + ".gate");
+      } else {
+        ExpectGolden(file_, name + ".content", tail.content, Strictness::kDrift);
+        ExpectGolden(file_, name + ".gate", tail.gate, Strictness::kDrift);
       }
     }
     const std::span<const int32_t> ids = sequence.compressed_ids();
@@ -305,8 +272,6 @@ class GoldenRun {
   GoldenFile file_;
   TestModel model_;
   Strictness strictness_;
-  double greedy_kl_ = 0, greedy_noise_ = 0;
-  int greedy_texts_ = 0;
 };
 
 class Golden : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {};

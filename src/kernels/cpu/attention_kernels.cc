@@ -30,18 +30,18 @@ void DecodeKeys(const KeySlot* slots, int64_t count, int64_t dim, float* tile, i
   }
 }
 
-/// acc[h] = acc[h] * alpha[h] + sum over the slots, ascending, of p[h][s] * key s; kHeads heads, kVectors vectors of channels.
+/// acc[h] += sum over the slots [begin, end), ascending, of p[h][s] * key s, at most kSlotRun of them; kHeads heads, kVectors
+/// vectors of channels.
 template <int kHeads, int kVectors>
-HWY_INLINE void WeightedSum(const float* p, const float* alpha, const float* HWY_RESTRICT tile,
-                            int64_t stride, int64_t count, float* HWY_RESTRICT acc) {
+HWY_INLINE void WeightedRun(const float* p, const float* HWY_RESTRICT tile, int64_t stride, int64_t begin,
+                            int64_t end, double* HWY_RESTRICT acc) {
   VF sum[kHeads][kVectors];
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v)
-      sum[h][v] = hn::Mul(LoadFloats(acc + h * stride + v * kLanes), Set(alpha[h]));
+    for (int v = 0; v < kVectors; ++v) sum[h][v] = Zero();
   }
-  for (int64_t s = 0; s < count; ++s) {
+  for (int64_t s = begin; s < end; ++s) {
     VF key[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) key[v] = LoadFloats(tile + s * stride + v * kLanes);
@@ -55,75 +55,117 @@ HWY_INLINE void WeightedSum(const float* p, const float* alpha, const float* HWY
 #pragma GCC unroll 8
   for (int h = 0; h < kHeads; ++h) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) StoreFloats(sum[h][v], acc + h * stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      double* at = acc + h * stride + v * kLanes;
+      StoreWide(Add(LoadWide(at), Widen(sum[h][v])), at);
+    }
   }
 }
 
 template <int kHeads>
-HWY_INLINE void WeightedSums(const AttendState& s, int64_t head, const float* alpha, int64_t count) {
+HWY_INLINE void WeightedSums(const AttendState& s, int64_t head, int64_t count) {
   constexpr int kVectors = 2;
-  float* acc = s.acc + head * s.tile_stride;
+  double* acc = s.acc + head * s.tile_stride;
   for (int64_t c = 0; c < s.tile_stride; c += kVectors * kLanes) {
-    WeightedSum<kHeads, kVectors>(s.p + head * kSlotBlock, alpha + head, s.tile + c, s.tile_stride, count,
-                                  acc + c);
+    for (int64_t begin = 0; begin < count; begin += kSlotRun) {
+      WeightedRun<kHeads, kVectors>(s.p + head * kSlotBlock, s.tile + c, s.tile_stride, begin,
+                                    HWY_MIN(count, begin + kSlotRun), acc + c);
+    }
   }
 }
 
-/// Scores -> p of one head against its new running maximum; returns the factor of what was summed before.
-HWY_INLINE float SoftmaxBlock(const AttendState& s, int64_t head, const KeySlot* slots, int64_t count) {
-  float* p = s.p + head * kSlotBlock;
-  const float minus_infinity = -HUGE_VALF;
-  // 1. Scaled scores; slots without a key are -inf.
-  for (int64_t i = 0; i < kSlotBlock; i += kLanes)
-    StoreFloats(hn::Mul(LoadFloats(p + i), Set(s.scale)), p + i);
-  for (int64_t i = 0; i < kSlotBlock; ++i) {
-    if (i >= count || slots[i].kind == KeySlot::kNone) p[i] = minus_infinity;
+/// What an error of a score may change its p by, relative: several times what is seen.
+constexpr float kScoreError = 0x1p-19f;
+
+/// The scaled score of one slot, in double.
+HWY_INLINE double ExactScore(const AttendState& s, int64_t head, int64_t slot) {
+  double sum = 0;
+  for (int64_t k0 = 0; k0 < s.dim; k0 += kKBlock) {
+    sum += DotWide(s.q + head * s.dim + k0, s.tile + slot * s.tile_stride + k0, HWY_MIN(s.dim - k0, kKBlock));
   }
-  // 2. The maximum so far.
-  VF block_max = Set(s.max[head]);
-  for (int64_t i = 0; i < kSlotBlock; i += kLanes) block_max = hn::Max(block_max, LoadFloats(p + i));
-  const float max = MaxLanes(block_max);
-  const float alpha = hn::GetLane(Exp(Set(s.max[head] - max)));
-  // 3. exp, its sum in float, its bf16 rounding for the products with the keys.
-  VF sum = Zero();
+  return sum * double{s.scale};
+}
+
+/// p[i] of N slots from their scores. A p that an error of its score could round the other way gets its score in double first.
+HWY_INLINE Wide SoftmaxSlots(const AttendState& s, int64_t head, int64_t first, double max, double* scores,
+                             float* p) {
+  Wide e = Exp(Sub(LoadWide(scores), SetWide(max)));
+  const VF rounded = Narrow(e);
+  const auto near = hn::And(NearTie(rounded, hn::Mul(rounded, Set(kScoreError))), hn::Gt(rounded, Zero()));
+  if (HWY_UNLIKELY(!hn::AllFalse(DF(), near))) {
+    alignas(64) float flags[kLanes];
+    hn::Store(hn::IfThenElseZero(near, Set(1.0f)), DF(), flags);
+    for (int64_t l = 0; l < kLanes; ++l) {
+      if (flags[l] != 0) scores[l] = ExactScore(s, head, first + l);
+    }
+    e = Exp(Sub(LoadWide(scores), SetWide(max)));
+  }
+  StoreFloats(RoundBf16(Narrow(e)), p);
+  return e;
+}
+
+/// Scores -> p of one head against its new running maximum; what was summed before is put on that maximum.
+HWY_INLINE void SoftmaxBlock(const AttendState& s, int64_t head, const KeySlot* slots, int64_t count) {
+  const DD d;
+  double* scores = s.scores + head * kSlotBlock;
+  float* p = s.p + head * kSlotBlock;
+  // 1. Scaled scores and the maximum so far, which all p depend on and which is therefore computed again in double; slots
+  // without a key are -inf.
+  double max = s.max[head];
+  int64_t best = -1;
+  for (int64_t i = 0; i < kSlotBlock; ++i) {
+    const bool present = i < count && slots[i].kind != KeySlot::kNone;
+    scores[i] = present ? scores[i] * double{s.scale} : -HUGE_VAL;
+    if (scores[i] > max) {
+      max = scores[i];
+      best = i;
+    }
+  }
+  if (best >= 0) max = scores[best] = ExactScore(s, head, best);
+  const double alpha = hn::GetLane(Exp(hn::Set(d, s.max[head] - max)));
+  // 2. exp, its sum, its bf16 rounding for the products with the keys. What is absent gives no p at all.
+  Wide sum = SetWide(0.0);
   for (int64_t i = 0; i < kSlotBlock; i += kLanes) {
-    const VF e = Exp(hn::Sub(LoadFloats(p + i), Set(max)));
-    sum = hn::Add(sum, e);
-    StoreFloats(RoundBf16(e), p + i);
+    sum = Add(sum, SoftmaxSlots(s, head, i, max, scores + i, p + i));
   }
   s.max[head] = max;
-  s.sum[head] = s.sum[head] * alpha + SumLanes(sum);
-  return alpha;
+  s.sum[head] = s.sum[head] * alpha + SumWide(sum);
+  // 3. The weighted sums of the blocks before.
+  if (alpha == 1.0) return;
+  double* acc = s.acc + head * s.tile_stride;
+  for (int64_t c = 0; c < s.tile_stride; c += kLanes)
+    StoreWide(Mul(LoadWide(acc + c), SetWide(alpha)), acc + c);
 }
 
 /// Adds one decoded block of keys to the heads of a row.
 void AttendBlock(const AttendState& s, const KeySlot* slots, int64_t count) {
   // 1. Scores.
-  std::memset(s.p, 0, static_cast<size_t>(s.heads * kSlotBlock) * sizeof(float));
+  std::memset(s.scores, 0, static_cast<size_t>(s.heads * kSlotBlock) * sizeof(double));
   const RowSource q{s.q, s.dim, nullptr};
   for (int64_t k0 = 0; k0 < s.dim; k0 += kKBlock) {
     const int64_t k = HWY_MIN(s.dim - k0, kKBlock);
     for (int64_t first = 0; first < count; first += kPanel) {
-      DotRows(q, s.heads, k0, k, s.tile + first * s.tile_stride + k0, s.tile_stride, s.p + first, kSlotBlock);
+      DotRows(q, s.heads, k0, k, s.tile + first * s.tile_stride + k0, s.tile_stride, s.scores + first,
+              kSlotBlock);
     }
   }
   // 2. Softmax against the running maximum.
-  float alpha[kHeadTile];
-  for (int64_t h = 0; h < s.heads; ++h) alpha[h] = SoftmaxBlock(s, h, slots, count);
+  for (int64_t h = 0; h < s.heads; ++h) SoftmaxBlock(s, h, slots, count);
   // 3. Weighted sum of the keys.
   int64_t h = 0;
-  for (; h + 4 <= s.heads; h += 4) WeightedSums<4>(s, h, alpha, count);
-  for (; h < s.heads; ++h) WeightedSums<1>(s, h, alpha, count);
+  for (; h + 4 <= s.heads; h += 4) WeightedSums<4>(s, h, count);
+  for (; h < s.heads; ++h) WeightedSums<1>(s, h, count);
 }
 
 /// The sink joins the denominator; pair order back to natural order.
 void AttendFinish(const AttendState& s, const float* sink, Bf16* out) {
   for (int64_t h = 0; h < s.heads; ++h) {
-    const VF denominator = hn::Add(Set(s.sum[h]), Exp(hn::Sub(Set(sink[h]), Set(s.max[h]))));
-    const float* acc = s.acc + h * s.tile_stride;
+    const double sink_weight = hn::GetLane(Exp(hn::Set(DD(), double{sink[h]} - s.max[h])));
+    const Wide denominator = SetWide(s.sum[h] + sink_weight);
+    const double* acc = s.acc + h * s.tile_stride;
     ForSteps(s.dim, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-      StorePairN(hn::Div(LoadFloats(acc + i), denominator),
-                 hn::Div(LoadFloats(acc + i + kLanes), denominator), out + h * s.dim + i, count);
+      StoreWidePairN({Div(LoadWide(acc + i), denominator), Div(LoadWide(acc + i + kLanes), denominator)},
+                     out + h * s.dim + i, count);
     });
   }
 }

@@ -68,9 +68,10 @@ size_t CpuOps::WorkspaceBytes(const WorkspaceLimits& limits) const {
       {ProductThreadBytes(), MoeThreadBytes(), AttentionThreadBytes(limits.head_dim),
        IndexThreadBytes(limits.index_heads, limits.index_head_dim), SelectThreadBytes(limits.max_entries)});
   const size_t shared_bytes =
-      std::max(MoeSharedBytes(limits.max_rows, limits.hidden_size, limits.moe_intermediate_size,
-                              limits.num_experts, limits.experts_per_token),
-               HcSharedBytes(limits.max_rows, limits.hc_mult));
+      std::max({MoeSharedBytes(limits.max_rows, limits.hidden_size, limits.moe_intermediate_size,
+                               limits.num_experts, limits.experts_per_token),
+                HcSharedBytes(limits.max_rows, limits.hc_mult),
+                RouteSharedBytes(limits.max_rows, limits.num_experts)});
   const int slots = std::max(kMinThreadSlots, AvailableCpus());
   return shared_bytes + static_cast<size_t>(slots) * RoundUp(thread_bytes, kScratchAlign);
 }

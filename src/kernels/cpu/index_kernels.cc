@@ -16,17 +16,18 @@ namespace {
 void ScoreTile(const ScoreTileArgs& a) {
   const bool reference = a.rounding == ScoreRounding::kReference;
   for (int64_t i = 0; i < kEntryTile; i += kLanes) {
-    VF sum = Zero();
+    Wide sum = SetWide(0.0);
     for (int64_t h = 0; h < a.heads; ++h) {
-      const VF dot = LoadFloats(a.dots + h * kEntryTile + i);
+      const Wide dot = LoadWide(a.dots + h * kEntryTile + i);
       const VF w = Set(ToFloat(a.w[h]));
       if (reference) {
-        sum = hn::Add(sum, RoundBf16(hn::Mul(hn::Max(RoundBf16(dot), Zero()), w)));
+        // Two bf16 factors: their product is exact in float.
+        sum = Add(sum, Widen(RoundBf16(hn::Mul(hn::Max(RoundBf16(Narrow(dot)), Zero()), w))));
       } else {
-        sum = hn::MulAdd(hn::Max(dot, Zero()), w, sum);
+        sum = MulAdd(Max(dot, SetWide(0.0)), Widen(w), sum);
       }
     }
-    StoreFloats(reference ? RoundBf16(sum) : sum, a.scores + i);
+    StoreFloats(reference ? RoundBf16(Narrow(sum)) : Narrow(sum), a.scores + i);
   }
 }
 

@@ -13,9 +13,10 @@
 
 namespace deepinfer::kernels {
 
-inline constexpr int64_t kKBlock =
-    512;  // inputs whose products are added in vector lanes before they become one float
-inline constexpr int64_t kPanel = 8;  // output features expanded together
+inline constexpr int64_t kKBlock = 512;    // inputs of a weight row that are expanded together
+inline constexpr int64_t kSumBlock = 128;  // inputs whose products are added in float lanes, then to a double
+inline constexpr int64_t kSlotRun = 16;    // slots whose weighted keys are added in float, then to a double
+inline constexpr int64_t kPanel = 8;       // output features expanded together
 inline constexpr int64_t kFeatureTile =
     32;  // output features of one unit of work (a whole FP8 group of the next product)
 inline constexpr int64_t kRowTile = 96;    // rows of one unit of work
@@ -34,13 +35,15 @@ struct RowSource {
 
 /// sums[r * kFeatureTile + c] = x row r . weight row (out_begin + c), c < out_count.
 struct ProductArgs {
+  bool wide = false;     // products and sums in double throughout (DotRowsWide)
+  bool to_bf16 = false;  // sums near a tie of the rounding to bf16 are computed again in double
   RowSource x;
   int64_t rows = 0;  // <= kRowTile
   WeightView weight;
   int64_t out_begin = 0;
   int64_t out_count = 0;   // <= kFeatureTile
   float* panel = nullptr;  // scratch [kPanel, kKBlock]
-  float* sums = nullptr;   // out [rows, kFeatureTile]
+  double* sums = nullptr;  // out [rows, kFeatureTile]
 };
 
 /// sums[r * sums_stride + c] += x row r . tile row c; rows of the tile in pair order.
@@ -51,13 +54,13 @@ struct TileDotArgs {
   int64_t tile_stride = 0;
   int64_t columns = 0;  // multiple of 8 rows are read: the tile must hold them
   int64_t k = 0;
-  float* sums = nullptr;
+  double* sums = nullptr;
   int64_t sums_stride = 0;
 };
 
 struct SwigluTileArgs {
-  const float* gate = nullptr;  // [rows, kFeatureTile]
-  const float* up = nullptr;    // [rows, kFeatureTile]
+  const double* gate = nullptr;  // [rows, kFeatureTile]
+  const double* up = nullptr;    // [rows, kFeatureTile]
   int64_t rows = 0;
   float limit = 0;                 // 0 = no clamp
   const float* weights = nullptr;  // [rows] routing weights, null = 1
@@ -69,10 +72,10 @@ struct HcEpilogueArgs {
   int64_t rows = 0, hc_mult = 0;
   int sinkhorn_iters = 0;
   float hc_eps = 0;
-  const float* mixes = nullptr;  // [rows, n(n+2)] fn . v
-  const float* rms = nullptr;    // [rows] rsqrt(mean(v^2) + eps)
-  const float* scale = nullptr;  // [3]
-  const float* base = nullptr;   // [n(n+2)]
+  const double* mixes = nullptr;  // [rows, n(n+2)] fn . v
+  const double* rms = nullptr;    // [rows] rsqrt(mean(v^2) + eps)
+  const float* scale = nullptr;   // [3]
+  const float* base = nullptr;    // [n(n+2)]
   float* pre = nullptr;
   float* post = nullptr;
   float* comb = nullptr;
@@ -92,17 +95,18 @@ struct AttendState {
   int64_t heads = 0, dim = 0;
   int64_t tile_stride = 0;  // dim rounded up to kTileAlign
   float scale = 0;
-  float* tile = nullptr;  // [kSlotBlock, tile_stride] decoded keys, pair order
-  float* p = nullptr;     // [kHeadTile, kSlotBlock]
-  float* max = nullptr;   // [kHeadTile]
-  float* sum = nullptr;   // [kHeadTile]
-  float* acc = nullptr;   // [kHeadTile, tile_stride], pair order
+  float* tile = nullptr;     // [kSlotBlock, tile_stride] decoded keys, pair order
+  double* scores = nullptr;  // [kHeadTile, kSlotBlock]
+  float* p = nullptr;        // [kHeadTile, kSlotBlock]
+  double* max = nullptr;     // [kHeadTile]
+  double* sum = nullptr;     // [kHeadTile]
+  double* acc = nullptr;     // [kHeadTile, tile_stride], pair order
 };
 
 /// scores of `rows` rows against one tile of keys, from the dots of every head.
 struct ScoreTileArgs {
-  const float* dots = nullptr;  // [heads, kEntryTile] of one row
-  const Bf16* w = nullptr;      // [heads]
+  const double* dots = nullptr;  // [heads, kEntryTile] of one row
+  const Bf16* w = nullptr;       // [heads]
   int64_t heads = 0;
   ScoreRounding rounding = ScoreRounding::kReference;
   float* scores = nullptr;  // out [kEntryTile]
@@ -112,18 +116,19 @@ struct KernelTable {
   // Products (product_kernels.cc).
   void (*product)(const ProductArgs& a);
   void (*tile_dot)(const TileDotArgs& a);
-  void (*store_tile)(const float* sums, int64_t rows, int64_t columns, Bf16* y, float* y_f32, int64_t stride);
+  void (*store_tile)(const double* sums, int64_t rows, int64_t columns, Bf16* y, float* y_f32,
+                     int64_t stride);
   void (*swiglu_tile)(const SwigluTileArgs& a);
   /// y = bf16(sum of parts in order, then + last).
   void (*sum_rows)(const Bf16* const* parts, int64_t num_parts, const Bf16* last, int64_t dim, Bf16* y);
-  /// x[i] = sqrt(softplus(x[i] / temp)).
-  void (*sqrt_softplus)(float* x, int64_t count, float temp);
+  /// y[i] = sqrt(softplus(x[i] / temp)).
+  void (*sqrt_softplus)(const double* x, int64_t count, float temp, float* y);
 
   // Rows (row_kernels.cc).
   void (*rms_norm)(const Bf16* x, const Bf16* weight, int64_t dim, float eps, Bf16* y);
   void (*fake_quantize)(const Bf16* x, int64_t dim, QuantScheme scheme, Bf16* y);
   void (*rope)(Bf16* x, const float* cos, const float* sin, int64_t num_freqs, bool inverse);
-  float (*sum_squares)(const Bf16* x, int64_t dim);
+  double (*sum_squares)(const Bf16* x, int64_t dim);
   void (*hc_epilogue)(const HcEpilogueArgs& a);
   void (*hc_collapse)(const Bf16* streams, const float* pre, int64_t hc_mult, int64_t hidden, Bf16* y);
   void (*hc_expand)(const Bf16* y, const Bf16* streams, const float* post, const float* comb, int64_t hc_mult,

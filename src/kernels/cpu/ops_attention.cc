@@ -11,14 +11,15 @@ AttendState MakeState(Scratch memory, const Bf16* q, int64_t heads, int64_t dim,
   const int64_t stride = TileStride(dim);
   AttendState s{.q = q, .heads = heads, .dim = dim, .tile_stride = stride, .scale = scale};
   s.tile = memory.Take<float>(kSlotBlock * stride);
+  s.scores = memory.Take<double>(kHeadTile * kSlotBlock);
   s.p = memory.Take<float>(kHeadTile * kSlotBlock);
-  s.max = memory.Take<float>(kHeadTile);
-  s.sum = memory.Take<float>(kHeadTile);
-  s.acc = memory.Take<float>(kHeadTile * stride);
+  s.max = memory.Take<double>(kHeadTile);
+  s.sum = memory.Take<double>(kHeadTile);
+  s.acc = memory.Take<double>(kHeadTile * stride);
   // The reference starts from a finite maximum, so that a block of absent slots leaves no NaN behind.
-  std::fill_n(s.max, heads, -1e30f);
-  std::fill_n(s.sum, heads, 0.0f);
-  std::fill_n(s.acc, heads * stride, 0.0f);
+  std::fill_n(s.max, heads, -1e30);
+  std::fill_n(s.sum, heads, 0.0);
+  std::fill_n(s.acc, heads * stride, 0.0);
   return s;
 }
 
@@ -125,8 +126,9 @@ void AttendRows(const OpContext& ctx, const KernelTable& kernels, const Params& 
 }  // namespace
 
 size_t AttentionThreadBytes(int64_t dim) {
-  return PieceBytes<float>(kSlotBlock * TileStride(dim)) + PieceBytes<float>(kHeadTile * kSlotBlock) +
-         2 * PieceBytes<float>(kHeadTile) + PieceBytes<float>(kHeadTile * TileStride(dim));
+  return PieceBytes<float>(kSlotBlock * TileStride(dim)) + PieceBytes<double>(kHeadTile * kSlotBlock) +
+         PieceBytes<float>(kHeadTile * kSlotBlock) + 2 * PieceBytes<double>(kHeadTile) +
+         PieceBytes<double>(kHeadTile * TileStride(dim));
 }
 
 void CpuOps::SparseAttention(const OpContext& ctx, const SparseAttentionParams& p) const {

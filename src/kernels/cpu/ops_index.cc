@@ -28,11 +28,11 @@ KeySlot IndexKey(const IndexerScoresParams& p, int64_t seq, int64_t entry) {
 }
 
 struct IndexScratch {
-  float* tile;  // [kEntryTile, stride]
-  float* dots;  // [rows * heads, kEntryTile]
+  float* tile;   // [kEntryTile, stride]
+  double* dots;  // [rows * heads, kEntryTile]
   IndexScratch(Scratch scratch, int64_t heads, int64_t stride)
       : tile(scratch.Take<float>(kEntryTile * stride)),
-        dots(scratch.Take<float>(std::max(kRowTile, heads) * kEntryTile)) {}
+        dots(scratch.Take<double>(std::max(kRowTile, heads) * kEntryTile)) {}
 };
 
 /// Rows [begin, end) of one sequence (one row with candidates) against columns [column, column + count).
@@ -54,7 +54,7 @@ void ScoreTile(const KernelTable& kernels, const IndexerScoresParams& p, const I
   if (any) {
     kernels.decode_keys(slots, kEntryTile, p.dim, scratch.tile, stride);
     // 2. Dots of every head of every row.
-    std::memset(scratch.dots, 0, static_cast<size_t>(heads_in_tile * kEntryTile) * sizeof(float));
+    std::memset(scratch.dots, 0, static_cast<size_t>(heads_in_tile * kEntryTile) * sizeof(double));
     kernels.tile_dot({.x = {p.q + begin * p.heads * p.dim, p.dim, nullptr},
                       .rows = heads_in_tile,
                       .tile = scratch.tile,
@@ -85,7 +85,7 @@ void ScoreTile(const KernelTable& kernels, const IndexerScoresParams& p, const I
 
 size_t IndexThreadBytes(int64_t heads, int64_t dim) {
   return PieceBytes<float>(kEntryTile * RoundUp(dim, kTileAlign)) +
-         PieceBytes<float>(std::max(kRowTile, heads) * kEntryTile);
+         PieceBytes<double>(std::max(kRowTile, heads) * kEntryTile);
 }
 
 void CpuOps::IndexerScores(const OpContext& ctx, const IndexerScoresParams& p) const {

@@ -81,12 +81,12 @@ Grouping GroupByExpert(const MoeExpertsParams& p, Scratch& memory) {
 
 struct MoeScratch {
   float* panel;
-  float* gate;
-  float* up;
+  double* gate;
+  double* up;
   explicit MoeScratch(Scratch scratch)
       : panel(scratch.Take<float>(kPanel * kKBlock)),
-        gate(scratch.Take<float>(kRowTile * kFeatureTile)),
-        up(scratch.Take<float>(kRowTile * kFeatureTile)) {}
+        gate(scratch.Take<double>(kRowTile * kFeatureTile)),
+        up(scratch.Take<double>(kRowTile * kFeatureTile)) {}
 };
 
 const ExpertWeights& WeightsOf(const MoeExpertsParams& p, int64_t expert) {
@@ -96,7 +96,7 @@ const ExpertWeights& WeightsOf(const MoeExpertsParams& p, int64_t expert) {
 }  // namespace
 
 size_t MoeThreadBytes() {
-  return PieceBytes<float>(kPanel * kKBlock) + 2 * PieceBytes<float>(kRowTile * kFeatureTile);
+  return PieceBytes<float>(kPanel * kKBlock) + 2 * PieceBytes<double>(kRowTile * kFeatureTile);
 }
 
 size_t MoeSharedBytes(int64_t rows, int64_t hidden, int64_t intermediate, int64_t num_experts, int64_t k) {
@@ -122,7 +122,8 @@ void CpuOps::MoeExperts(const OpContext& ctx, const MoeExpertsParams& p) const {
              const ExpertTile& tile = g.tiles[unit / inner_tiles];
              const ExpertWeights& weights = WeightsOf(p, tile.expert);
              const int64_t feature = unit % inner_tiles * kFeatureTile;
-             ProductArgs product{.x = {p.x, p.hidden, g.pair_row + tile.begin},
+             ProductArgs product{.to_bf16 = true,
+                                 .x = {p.x, p.hidden, g.pair_row + tile.begin},
                                  .rows = tile.count,
                                  .weight = weights.w1,
                                  .out_begin = feature,
@@ -148,7 +149,8 @@ void CpuOps::MoeExperts(const OpContext& ctx, const MoeExpertsParams& p) const {
              const ExpertTile& tile = g.tiles[unit / outer_tiles];
              const int64_t feature = unit % outer_tiles * kFeatureTile;
              const int64_t count = std::min(kFeatureTile, p.hidden - feature);
-             kernels_.product({.x = {inner + tile.begin * p.intermediate, p.intermediate, nullptr},
+             kernels_.product({.to_bf16 = true,
+                               .x = {inner + tile.begin * p.intermediate, p.intermediate, nullptr},
                                .rows = tile.count,
                                .weight = WeightsOf(p, tile.expert).w2,
                                .out_begin = feature,

@@ -85,8 +85,7 @@ void CpuOps::StreamMean(const OpContext& ctx, const StreamMeanParams& p) const {
 }
 
 void CpuOps::Scale(const OpContext&, const ScaleParams& p) const {
-  const float factor = static_cast<float>(p.factor);
-  for (int64_t i = 0; i < p.count; ++i) p.x[i] = ToBf16(ToFloat(p.x[i]) * factor);
+  for (int64_t i = 0; i < p.count; ++i) p.x[i] = ToBf16(static_cast<double>(ToFloat(p.x[i])) * p.factor);
 }
 
 void CpuOps::EngramGather(const OpContext& ctx, const EngramGatherParams& p) const {

@@ -53,9 +53,9 @@ HWY_INLINE void DotGroup(const Bf16* const* x, int64_t i, const Pair (&w)[kColum
   }
 }
 
-/// Four packed weight rows over one K block (k a multiple of 32), expanded in registers only.
+/// Four packed weight rows over one block of kSumBlock inputs (k a multiple of 32), expanded in registers only.
 template <WeightFormat kFormat, int kRows>
-HWY_INLINE void DirectBlock(const ProductArgs& a, int64_t row, int64_t k0, int64_t k, float* sums) {
+HWY_INLINE void DirectBlock(const ProductArgs& a, int64_t row, int64_t k0, int64_t k, double* sums) {
   constexpr int kColumns = 4;
   constexpr bool kFp4 = kFormat == WeightFormat::kFp4Row32;
   const int64_t in = a.weight.in_features, scale_columns = in / kQuantGroup;
@@ -101,8 +101,8 @@ HWY_INLINE void DirectBlock(const ProductArgs& a, int64_t row, int64_t k0, int64
 template <WeightFormat kFormat, int kRows>
 void DirectProduct(const ProductArgs& a) {
   for (int64_t first = 0; first < a.out_count; first += 4) {
-    for (int64_t k0 = 0; k0 < a.weight.in_features; k0 += kKBlock) {
-      const int64_t k = HWY_MIN(a.weight.in_features - k0, kKBlock);
+    for (int64_t k0 = 0; k0 < a.weight.in_features; k0 += kSumBlock) {
+      const int64_t k = HWY_MIN(a.weight.in_features - k0, kSumBlock);
       DirectBlock<kFormat, kRows>(a, a.out_begin + first, k0, k, a.sums + first);
     }
   }
@@ -110,7 +110,7 @@ void DirectProduct(const ProductArgs& a) {
 
 /// One or two rows against packed weights; false when the call needs the general way.
 bool TryDirectProduct(const ProductArgs& a) {
-  if (a.rows > 2 || a.weight.in_features % kQuantGroup != 0) return false;
+  if (a.wide || a.rows > 2 || a.weight.in_features % kQuantGroup != 0) return false;
   switch (a.weight.format) {
     case WeightFormat::kFp4Row32:
       a.rows == 1 ? DirectProduct<WeightFormat::kFp4Row32, 1>(a)
@@ -124,11 +124,49 @@ bool TryDirectProduct(const ProductArgs& a) {
   }
 }
 
+// ------------------------------------------------------------------------------------------------- near ties
+
+/// What float lanes may be wrong by, relative to the largest sum of a row: several times what is seen.
+constexpr float kFloatSumError = 0x1p-21f;
+
+/// x row r . weight row out_begin + c, in double. Uses the first row of the panel.
+double ExactSum(const ProductArgs& a, int64_t r, int64_t c) {
+  double sum = 0;
+  for (int64_t k0 = 0; k0 < a.weight.in_features; k0 += kKBlock) {
+    const int64_t k = HWY_MIN(a.weight.in_features - k0, kKBlock);
+    ExpandRow(a.weight, a.out_begin + c, k0, k, a.panel);
+    sum += DotWide(a.x.Row(r) + k0, a.panel, k);
+  }
+  return sum;
+}
+
+/// Computes again, in double, the sums whose rounding to bf16 the error of float lanes could decide: about one in a thousand.
+/// So the rounded products equal those of the reference on every target.
+void RepairNearTies(const ProductArgs& a) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    double* sums = a.sums + r * kFeatureTile;
+    VF largest = Zero();
+    for (int64_t c = 0; c < kFeatureTile; c += kLanes) {
+      largest = hn::Max(largest, hn::Abs(Narrow(LoadWide(sums + c))));
+    }
+    const VF tolerance = Set(MaxLanes(largest) * kFloatSumError);
+    for (int64_t c = 0; c < a.out_count; c += kLanes) {
+      const auto near = NearTie(Narrow(LoadWide(sums + c)), tolerance);
+      if (HWY_LIKELY(hn::AllFalse(DF(), near))) continue;
+      alignas(64) float flags[kLanes];
+      hn::Store(hn::IfThenElseZero(near, Set(1.0f)), DF(), flags);
+      for (int64_t l = 0; l < HWY_MIN(kLanes, a.out_count - c); ++l) {
+        if (flags[l] != 0) sums[c + l] = ExactSum(a, r, c + l);
+      }
+    }
+  }
+}
+
 // ------------------------------------------------------------------------------------------------- many rows
 
-void Product(const ProductArgs& a) {
+void Products(const ProductArgs& a) {
   const int64_t in = a.weight.in_features;
-  std::memset(a.sums, 0, static_cast<size_t>(a.rows * kFeatureTile) * sizeof(float));
+  std::memset(a.sums, 0, static_cast<size_t>(a.rows * kFeatureTile) * sizeof(double));
   if (TryDirectProduct(a)) return;
   // The inputs of one K block of all rows stay in the second-level cache over the panels.
   for (int64_t k0 = 0; k0 < in; k0 += kKBlock) {
@@ -145,9 +183,14 @@ void Product(const ProductArgs& a) {
         }
       }
       // 2. All rows against the panel.
-      DotRows(a.x, a.rows, k0, k, a.panel, kKBlock, a.sums + first, kFeatureTile);
+      (a.wide ? DotRowsWide : DotRows)(a.x, a.rows, k0, k, a.panel, kKBlock, a.sums + first, kFeatureTile);
     }
   }
+}
+
+void Product(const ProductArgs& a) {
+  Products(a);
+  if (a.to_bf16 && !a.wide) RepairNearTies(a);
 }
 
 void TileDot(const TileDotArgs& a) {
@@ -160,14 +203,14 @@ void TileDot(const TileDotArgs& a) {
   }
 }
 
-void StoreTile(const float* sums, int64_t rows, int64_t columns, Bf16* y, float* y_f32, int64_t stride) {
+void StoreTile(const double* sums, int64_t rows, int64_t columns, Bf16* y, float* y_f32, int64_t stride) {
   for (int64_t r = 0; r < rows; ++r) {
-    const float* row = sums + r * kFeatureTile;
+    const double* row = sums + r * kFeatureTile;
     if (y_f32 != nullptr) {
-      std::memcpy(y_f32 + r * stride, row, static_cast<size_t>(columns) * sizeof(float));
+      for (int64_t i = 0; i < columns; ++i) y_f32[r * stride + i] = static_cast<float>(row[i]);
     } else {
       ForSteps(columns, kLanes, [&](int64_t i, int64_t count) HWY_ATTR {
-        StoreNaturalN(LoadFloats(row + i), y + r * stride + i, count);
+        StoreNaturalN(Narrow(LoadWide(row + i)), y + r * stride + i, count);
       });
     }
   }
@@ -176,18 +219,19 @@ void StoreTile(const float* sums, int64_t rows, int64_t columns, Bf16* y, float*
 void SwigluTile(const SwigluTileArgs& a) {
   const VF limit = Set(a.limit), negative = Set(-a.limit);
   for (int64_t r = 0; r < a.rows; ++r) {
-    const VF weight = Set(a.weights == nullptr ? 1.0f : a.weights[r]);
+    const Wide weight = SetWide(a.weights == nullptr ? 1.0 : static_cast<double>(a.weights[r]));
     Bf16 t[kFeatureTile];
     // 1. Products rounded to bf16, clamps, silu(gate) * up, the routing weight, one rounding.
     for (int64_t i = 0; i < kFeatureTile; i += kLanes) {
-      VF gate = RoundBf16(LoadFloats(a.gate + r * kFeatureTile + i));
-      VF up = RoundBf16(LoadFloats(a.up + r * kFeatureTile + i));
+      VF gate = RoundBf16(Narrow(LoadWide(a.gate + r * kFeatureTile + i)));
+      VF up = RoundBf16(Narrow(LoadWide(a.up + r * kFeatureTile + i)));
       if (a.limit > 0) {
         gate = hn::Min(gate, limit);
         up = hn::Min(hn::Max(up, negative), limit);
       }
-      const VF silu = hn::Div(gate, hn::Add(Set(1.0f), Exp(hn::Neg(gate))));
-      StoreNatural(hn::Mul(weight, hn::Mul(silu, up)), t + i);
+      const Wide g = Widen(gate);
+      const Wide silu = Mul(g, Sigmoid(g));
+      StoreNatural(Narrow(Mul(Mul(silu, Widen(up)), weight)), t + i);
     }
     // 2. The FP8 grid of the next product: the tile is one of its groups.
     FakeQuantizeGroup(t, QuantScheme::kFp8Act, a.out + r * a.out_stride);
@@ -196,25 +240,26 @@ void SwigluTile(const SwigluTileArgs& a) {
 
 void SumRows(const Bf16* const* parts, int64_t num_parts, const Bf16* last, int64_t dim, Bf16* y) {
   ForSteps(dim, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-    Pair sum = {Zero(), Zero()};
+    WidePair sum = ZeroWidePair();
     for (int64_t j = 0; j < num_parts; ++j) {
-      const Pair v = LoadPairN(parts[j] + i, count);
-      sum = {hn::Add(sum.even, v.even), hn::Add(sum.odd, v.odd)};
+      const WidePair v = LoadWidePairN(parts[j] + i, count);
+      sum = {Add(sum.even, v.even), Add(sum.odd, v.odd)};
     }
-    const Pair v = LoadPairN(last + i, count);
-    StorePairN(hn::Add(sum.even, v.even), hn::Add(sum.odd, v.odd), y + i, count);
+    const WidePair v = LoadWidePairN(last + i, count);
+    StoreWidePairN({Add(sum.even, v.even), Add(sum.odd, v.odd)}, y + i, count);
   });
 }
 
-void SqrtSoftplus(float* x, int64_t count, float temp) {
-  ForSteps(count, kLanes, [&](int64_t i, int64_t n) HWY_ATTR {
-    const VF z = hn::Div(LoadFloatsN(x + i, n), Set(temp));
+void SqrtSoftplus(const double* x, int64_t count, float temp, float* y) {
+  const DD d;
+  ForSteps(count, kDoubles, [&](int64_t i, int64_t n) HWY_ATTR {
+    double buffer[kDoubles] = {};
+    std::memcpy(buffer, x + i, static_cast<size_t>(n) * sizeof(double));
+    const VD z = hn::Div(hn::LoadU(d, buffer), hn::Set(d, static_cast<double>(temp)));
     // softplus(z) = max(z, 0) + log1p(exp(-|z|)); the identity above 20 as in the reference.
-    const VF soft = hn::Add(hn::Max(z, Zero()), Log1pUnit(Exp(hn::Neg(hn::Abs(z)))));
-    const VF y = hn::Sqrt(hn::IfThenElse(hn::Gt(z, Set(20.0f)), z, soft));
-    alignas(64) float buffer[kLanes];
-    hn::Store(y, DF(), buffer);
-    std::memcpy(x + i, buffer, static_cast<size_t>(n) * sizeof(float));
+    const VD soft = hn::Add(hn::Max(z, hn::Zero(d)), Log1pUnit(Exp(hn::Neg(hn::Abs(z)))));
+    hn::StoreU(hn::Sqrt(hn::IfThenElse(hn::Gt(z, hn::Set(d, 20.0)), z, soft)), d, buffer);
+    for (int64_t l = 0; l < n; ++l) y[i + l] = static_cast<float>(buffer[l]);
   });
 }
 

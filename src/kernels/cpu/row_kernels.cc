@@ -1,4 +1,7 @@
 // Operations on single rows: norms, quantisers, rotation, hyper-connections, pooling, the Engram gate.
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/cpu/kernel_table.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -13,26 +16,24 @@ HWY_BEFORE_NAMESPACE();
 namespace deepinfer::kernels::HWY_NAMESPACE {
 namespace {
 
-HWY_INLINE float InverseRoot(float x) { return 1.0f / hn::GetLane(hn::Sqrt(Set(x))); }
+HWY_INLINE double InverseRoot(double x) { return 1.0 / std::sqrt(x); }
 
 /// Even and odd values in one accumulator each, ascending, then even + odd, then lanes.
-float SumSquares(const Bf16* x, int64_t dim) {
-  VF even = Zero(), odd = Zero();
+double SumSquares(const Bf16* x, int64_t dim) {
+  WidePair sum = ZeroWidePair();
   ForSteps(dim, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-    const Pair v = LoadPairN(x + i, count);
-    even = hn::MulAdd(v.even, v.even, even);
-    odd = hn::MulAdd(v.odd, v.odd, odd);
+    const WidePair v = LoadWidePairN(x + i, count);
+    sum = {MulAdd(v.even, v.even, sum.even), MulAdd(v.odd, v.odd, sum.odd)};
   });
-  return SumLanes(hn::Add(even, odd));
+  return SumWide(Add(sum.even, sum.odd));
 }
 
 void RmsNorm(const Bf16* x, const Bf16* weight, int64_t dim, float eps, Bf16* y) {
-  const VF inverse = Set(InverseRoot(SumSquares(x, dim) / static_cast<float>(dim) + eps));
+  const Wide inverse = SetWide(InverseRoot(SumSquares(x, dim) / static_cast<double>(dim) + double{eps}));
   ForSteps(dim, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-    const Pair v = LoadPairN(x + i, count);
-    const Pair w = LoadPairN(weight + i, count);
-    StorePairN(hn::Mul(w.even, hn::Mul(v.even, inverse)), hn::Mul(w.odd, hn::Mul(v.odd, inverse)), y + i,
-               count);
+    const WidePair v = LoadWidePairN(x + i, count);
+    const WidePair w = LoadWidePairN(weight + i, count);
+    StoreWidePairN({Mul(w.even, Mul(v.even, inverse)), Mul(w.odd, Mul(v.odd, inverse))}, y + i, count);
   });
 }
 
@@ -42,12 +43,13 @@ void FakeQuantize(const Bf16* x, int64_t dim, QuantScheme scheme, Bf16* y) {
 
 void Rope(Bf16* x, const float* cos, const float* sin, int64_t num_freqs, bool inverse) {
   ForSteps(num_freqs, kLanes, [&](int64_t i, int64_t count) HWY_ATTR {
-    const Pair v = LoadPairN(x + 2 * i, 2 * count);
-    const VF c = LoadFloatsN(cos + i, count);
-    const VF s = inverse ? hn::Neg(LoadFloatsN(sin + i, count)) : LoadFloatsN(sin + i, count);
-    const VF real = hn::Sub(hn::Mul(v.even, c), hn::Mul(v.odd, s));
-    const VF imaginary = hn::Add(hn::Mul(v.even, s), hn::Mul(v.odd, c));
-    StorePairN(real, imaginary, x + 2 * i, 2 * count);
+    const WidePair v = LoadWidePairN(x + 2 * i, 2 * count);
+    const Wide c = Widen(LoadFloatsN(cos + i, count));
+    const VF signed_sin = inverse ? hn::Neg(LoadFloatsN(sin + i, count)) : LoadFloatsN(sin + i, count);
+    const Wide s = Widen(signed_sin);
+    const Wide real = Sub(Mul(v.even, c), Mul(v.odd, s));
+    const Wide imaginary = Add(Mul(v.even, s), Mul(v.odd, c));
+    StoreWidePairN({real, imaginary}, x + 2 * i, 2 * count);
   });
 }
 
@@ -55,24 +57,32 @@ void Rope(Bf16* x, const float* cos, const float* sin, int64_t num_freqs, bool i
 
 constexpr int64_t kMaxStreams = 16;
 
-/// One value of N rows: element `index` of rows [row, row + count) of a [*, width] matrix; lanes beyond repeat the last row.
-HWY_INLINE VF GatherColumn(const float* matrix, int64_t width, int64_t row, int64_t count, int64_t index) {
-  alignas(64) float buffer[kLanes];
-  for (int64_t l = 0; l < kLanes; ++l) buffer[l] = matrix[(row + HWY_MIN(l, count - 1)) * width + index];
-  return hn::Load(DF(), buffer);
+/// A column of rows [row, row + count) of a [*, width] matrix; lanes beyond repeat the last row.
+template <class T>
+HWY_INLINE VD GatherColumn(const T* matrix, int64_t width, int64_t row, int64_t count, int64_t index) {
+  double buffer[kDoubles];
+  for (int64_t l = 0; l < kDoubles; ++l) {
+    buffer[l] = static_cast<double>(matrix[(row + HWY_MIN(l, count - 1)) * width + index]);
+  }
+  return hn::LoadU(DD(), buffer);
 }
 
-HWY_INLINE void ScatterColumn(VF v, float* matrix, int64_t width, int64_t row, int64_t count, int64_t index) {
-  alignas(64) float buffer[kLanes];
-  hn::Store(v, DF(), buffer);
-  for (int64_t l = 0; l < count; ++l) matrix[(row + l) * width + index] = buffer[l];
+HWY_INLINE void ScatterColumn(VD v, float* matrix, int64_t width, int64_t row, int64_t count, int64_t index) {
+  double buffer[kDoubles];
+  hn::StoreU(v, DD(), buffer);
+  for (int64_t l = 0; l < count; ++l) matrix[(row + l) * width + index] = static_cast<float>(buffer[l]);
+}
+
+HWY_INLINE VD SigmoidOf(VD x) {
+  const VD one = hn::Set(DD(), 1.0);
+  return hn::Div(one, hn::Add(one, Exp(hn::Neg(x))));
 }
 
 /// Divides each group of n values by its sum + eps; value i of group g stands at g * outer + i * inner.
-HWY_INLINE void NormalizeGroups(VF* values, int64_t n, int64_t outer, int64_t inner, VF eps) {
+HWY_INLINE void NormalizeGroups(VD* values, int64_t n, int64_t outer, int64_t inner, VD eps) {
   for (int64_t g = 0; g < n; ++g) {
-    VF* group = values + g * outer;
-    VF sum = group[0];
+    VD* group = values + g * outer;
+    VD sum = group[0];
     for (int64_t i = 1; i < n; ++i) sum = hn::Add(sum, group[i * inner]);
     sum = hn::Add(sum, eps);
     for (int64_t i = 0; i < n; ++i) group[i * inner] = hn::Div(group[i * inner], sum);
@@ -80,12 +90,12 @@ HWY_INLINE void NormalizeGroups(VF* values, int64_t n, int64_t outer, int64_t in
 }
 
 /// Row-wise softmax + eps, then the remaining column and row passes.
-HWY_INLINE void Sinkhorn(VF* comb, int64_t n, int iterations, VF eps) {
+HWY_INLINE void Sinkhorn(VD* comb, int64_t n, int iterations, VD eps) {
   for (int64_t j = 0; j < n; ++j) {
-    VF* row = comb + j * n;
-    VF max = row[0];
+    VD* row = comb + j * n;
+    VD max = row[0];
     for (int64_t k = 1; k < n; ++k) max = hn::Max(max, row[k]);
-    VF sum = Zero();
+    VD sum = hn::Zero(DD());
     for (int64_t k = 0; k < n; ++k) {
       row[k] = Exp(hn::Sub(row[k], max));
       sum = hn::Add(sum, row[k]);
@@ -99,22 +109,23 @@ HWY_INLINE void Sinkhorn(VF* comb, int64_t n, int iterations, VF eps) {
   }
 }
 
-/// N rows at a time, a row a lane.
+/// As many rows at a time as a vector has doubles, a row a lane.
 void HcEpilogue(const HcEpilogueArgs& a) {
   const int64_t n = a.hc_mult, width = n * (n + 2);
-  const VF eps = Set(a.hc_eps);
-  for (int64_t row = 0; row < a.rows; row += kLanes) {
-    const int64_t count = HWY_MIN(a.rows - row, kLanes);
-    const VF rms = GatherColumn(a.rms, 1, row, count, 0);
+  const DD d;
+  const VD eps = hn::Set(d, double{a.hc_eps});
+  for (int64_t row = 0; row < a.rows; row += kDoubles) {
+    const int64_t count = HWY_MIN(a.rows - row, kDoubles);
+    const VD rms = GatherColumn(a.rms, 1, row, count, 0);
     const auto mix = [&](int64_t index, int site) HWY_ATTR {
-      const VF m = hn::Mul(GatherColumn(a.mixes, width, row, count, index), rms);
-      return hn::Add(hn::Mul(m, Set(a.scale[site])), Set(a.base[index]));
+      const VD m = hn::Mul(GatherColumn(a.mixes, width, row, count, index), rms);
+      return hn::Add(hn::Mul(m, hn::Set(d, double{a.scale[site]})), hn::Set(d, double{a.base[index]}));
     };
     for (int64_t k = 0; k < n; ++k) {
-      ScatterColumn(hn::Add(Sigmoid(mix(k, 0)), eps), a.pre, n, row, count, k);
-      ScatterColumn(hn::Mul(Set(2.0f), Sigmoid(mix(n + k, 1))), a.post, n, row, count, k);
+      ScatterColumn(hn::Add(SigmoidOf(mix(k, 0)), eps), a.pre, n, row, count, k);
+      ScatterColumn(hn::Mul(hn::Set(d, 2.0), SigmoidOf(mix(n + k, 1))), a.post, n, row, count, k);
     }
-    VF comb[kMaxStreams * kMaxStreams];
+    VD comb[kMaxStreams * kMaxStreams];
     for (int64_t i = 0; i < n * n; ++i) comb[i] = mix(2 * n + i, 2);
     Sinkhorn(comb, n, a.sinkhorn_iters, eps);
     for (int64_t i = 0; i < n * n; ++i) ScatterColumn(comb[i], a.comb, n * n, row, count, i);
@@ -123,13 +134,13 @@ void HcEpilogue(const HcEpilogueArgs& a) {
 
 void HcCollapse(const Bf16* streams, const float* pre, int64_t hc_mult, int64_t hidden, Bf16* y) {
   ForSteps(hidden, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-    Pair sum = {Zero(), Zero()};
+    WidePair sum = ZeroWidePair();
     for (int64_t k = 0; k < hc_mult; ++k) {
-      const Pair v = LoadPairN(streams + k * hidden + i, count);
-      const VF weight = Set(pre[k]);
-      sum = {hn::MulAdd(weight, v.even, sum.even), hn::MulAdd(weight, v.odd, sum.odd)};
+      const WidePair v = LoadWidePairN(streams + k * hidden + i, count);
+      const Wide weight = SetWide(double{pre[k]});
+      sum = {MulAdd(weight, v.even, sum.even), MulAdd(weight, v.odd, sum.odd)};
     }
-    StorePairN(sum.even, sum.odd, y + i, count);
+    StoreWidePairN(sum, y + i, count);
   });
 }
 
@@ -137,30 +148,30 @@ void HcExpand(const Bf16* y, const Bf16* streams, const float* post, const float
               int64_t hidden, Bf16* out) {
   ForSteps(hidden, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
     // All streams are read before the first is written: out may be streams.
-    Pair source[kMaxStreams];
-    for (int64_t j = 0; j < hc_mult; ++j) source[j] = LoadPairN(streams + j * hidden + i, count);
-    const Pair v = LoadPairN(y + i, count);
+    WidePair source[kMaxStreams];
+    for (int64_t j = 0; j < hc_mult; ++j) source[j] = LoadWidePairN(streams + j * hidden + i, count);
+    const WidePair v = LoadWidePairN(y + i, count);
     for (int64_t k = 0; k < hc_mult; ++k) {
-      const VF weight = Set(post[k]);
-      Pair sum = {hn::Mul(weight, v.even), hn::Mul(weight, v.odd)};
+      const Wide weight = SetWide(double{post[k]});
+      WidePair sum = {Mul(weight, v.even), Mul(weight, v.odd)};
       for (int64_t j = 0; j < hc_mult; ++j) {
-        const VF c = Set(comb[j * hc_mult + k]);
-        sum = {hn::MulAdd(c, source[j].even, sum.even), hn::MulAdd(c, source[j].odd, sum.odd)};
+        const Wide c = SetWide(double{comb[j * hc_mult + k]});
+        sum = {MulAdd(c, source[j].even, sum.even), MulAdd(c, source[j].odd, sum.odd)};
       }
-      StorePairN(sum.even, sum.odd, out + k * hidden + i, count);
+      StoreWidePairN(sum, out + k * hidden + i, count);
     }
   });
 }
 
 void StreamMean(const Bf16* streams, int64_t hc_mult, int64_t hidden, Bf16* y) {
-  const VF divisor = Set(static_cast<float>(hc_mult));
+  const Wide divisor = SetWide(static_cast<double>(hc_mult));
   ForSteps(hidden, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-    Pair sum = LoadPairN(streams + i, count);
+    WidePair sum = LoadWidePairN(streams + i, count);
     for (int64_t k = 1; k < hc_mult; ++k) {
-      const Pair v = LoadPairN(streams + k * hidden + i, count);
-      sum = {hn::Add(sum.even, v.even), hn::Add(sum.odd, v.odd)};
+      const WidePair v = LoadWidePairN(streams + k * hidden + i, count);
+      sum = {Add(sum.even, v.even), Add(sum.odd, v.odd)};
     }
-    StorePairN(hn::Div(sum.even, divisor), hn::Div(sum.odd, divisor), y + i, count);
+    StoreWidePairN({Div(sum.even, divisor), Div(sum.odd, divisor)}, y + i, count);
   });
 }
 
@@ -171,39 +182,40 @@ void CompressorPool(const float* const* content, const float* const* gate, int64
   ForSteps(dim, kLanes, [&](int64_t i, int64_t count) HWY_ATTR {
     VF max = LoadFloatsN(gate[0] + i, count);
     for (int64_t t = 1; t < ratio; ++t) max = hn::Max(max, LoadFloatsN(gate[t] + i, count));
-    VF sum = Zero(), weighted = Zero();
+    Wide sum = SetWide(0.0), weighted = SetWide(0.0);
     for (int64_t t = 0; t < ratio; ++t) {
-      const VF e = Exp(hn::Sub(LoadFloatsN(gate[t] + i, count), max));
-      sum = hn::Add(sum, e);
-      weighted = hn::MulAdd(e, LoadFloatsN(content[t] + i, count), weighted);
+      const Wide e = Exp(Sub(Widen(LoadFloatsN(gate[t] + i, count)), Widen(max)));
+      sum = Add(sum, e);
+      weighted = MulAdd(e, Widen(LoadFloatsN(content[t] + i, count)), weighted);
     }
-    StoreNaturalN(hn::Div(weighted, sum), latent + i, count);
+    StoreNaturalN(Narrow(Div(weighted, sum)), latent + i, count);
   });
 }
 
 float EngramGate(Bf16* stream, const Bf16* key, const Bf16* value, const Bf16* q_weight, const Bf16* k_weight,
                  int64_t hidden, float norm_eps) {
-  // 1. The scaled product of stream and key. q_weight * k_weight is exact in float.
-  VF even = Zero(), odd = Zero();
+  // 1. The scaled product of stream and key.
+  WidePair sum = ZeroWidePair();
   ForSteps(hidden, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-    const Pair h = LoadPairN(stream + i, count), k = LoadPairN(key + i, count);
-    const Pair qw = LoadPairN(q_weight + i, count), kw = LoadPairN(k_weight + i, count);
-    even = hn::MulAdd(hn::Mul(h.even, hn::Mul(qw.even, kw.even)), k.even, even);
-    odd = hn::MulAdd(hn::Mul(h.odd, hn::Mul(qw.odd, kw.odd)), k.odd, odd);
+    const WidePair h = LoadWidePairN(stream + i, count), k = LoadWidePairN(key + i, count);
+    const WidePair qw = LoadWidePairN(q_weight + i, count), kw = LoadWidePairN(k_weight + i, count);
+    sum.even = MulAdd(Mul(h.even, Mul(qw.even, kw.even)), k.even, sum.even);
+    sum.odd = MulAdd(Mul(h.odd, Mul(qw.odd, kw.odd)), k.odd, sum.odd);
   });
-  const float size = static_cast<float>(hidden);
-  const float norms = InverseRoot(SumSquares(stream, hidden) / size + norm_eps) *
-                      InverseRoot(SumSquares(key, hidden) / size + norm_eps);
-  const VF dot = Set(SumLanes(hn::Add(even, odd)) * norms * InverseRoot(size));
+  const auto size = static_cast<double>(hidden);
+  const double norms = InverseRoot(SumSquares(stream, hidden) / size + double{norm_eps}) *
+                       InverseRoot(SumSquares(key, hidden) / size + double{norm_eps});
+  const double dot = SumWide(Add(sum.even, sum.odd)) * norms * InverseRoot(size);
   // 2. The gate: sigmoid of the signed square root.
-  const VF root = hn::CopySignToAbs(hn::Sqrt(hn::Max(hn::Abs(dot), Set(1e-6f))), dot);
-  const VF gate = Set(hn::GetLane(Sigmoid(root)));
+  const double root = std::copysign(std::sqrt(std::max(std::fabs(dot), 1e-6)), dot);
+  const double gate = hn::GetLane(SigmoidOf(hn::Set(DD(), root)));
   // 3. stream += gate * value.
+  const Wide factor = SetWide(gate);
   ForSteps(hidden, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-    const Pair h = LoadPairN(stream + i, count), v = LoadPairN(value + i, count);
-    StorePairN(hn::MulAdd(gate, v.even, h.even), hn::MulAdd(gate, v.odd, h.odd), stream + i, count);
+    const WidePair h = LoadWidePairN(stream + i, count), v = LoadWidePairN(value + i, count);
+    StoreWidePairN({MulAdd(factor, v.even, h.even), MulAdd(factor, v.odd, h.odd)}, stream + i, count);
   });
-  return hn::GetLane(gate);
+  return static_cast<float>(gate);
 }
 
 void Fill(KernelTable& table) {

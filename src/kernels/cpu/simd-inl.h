@@ -92,6 +92,13 @@ HWY_INLINE VU32 RoundedBits(VF v) {
 }
 HWY_INLINE VF RoundBf16(VF v) { return Floats(RoundedBits(v)); }
 
+/// Lanes whose rounding to bf16 an error of `tolerance` could change: those that near the middle of two bf16 values.
+HWY_INLINE auto NearTie(VF v, VF tolerance) {
+  const DU32 du;
+  const VU32 middle = hn::Or(hn::And(Bits(v), hn::Set(du, 0xFFFF0000u)), hn::Set(du, 0x8000u));
+  return hn::Le(hn::Abs(hn::Sub(v, Floats(middle))), tolerance);
+}
+
 HWY_INLINE VU32 PackPair(VF even, VF odd) {
   return hn::Or(hn::ShiftRight<16>(RoundedBits(even)), RoundedBits(odd));
 }
@@ -137,6 +144,114 @@ HWY_INLINE void ForSteps(int64_t size, int64_t step, const F& f) {
   if (i < size) f(i, size - i);
 }
 
+// ------------------------------------------------------------------------------------------------- doubles
+
+using DD = hn::ScalableTag<double>;
+using VD = hn::Vec<DD>;
+constexpr int64_t kDoubles = static_cast<int64_t>(HWY_LANES(double));
+
+/// N doubles, the counterpart of one VF: what lies between two rounding points.
+struct Wide {
+#if HWY_TARGET == HWY_SCALAR
+  static constexpr int kParts = 1;
+#else
+  static constexpr int kParts = 2;
+#endif
+  VD part[kParts];
+};
+
+template <class F>
+HWY_INLINE Wide MapWide(const F& f) {
+  Wide w;
+#pragma GCC unroll 2
+  for (int i = 0; i < Wide::kParts; ++i) w.part[i] = f(i);
+  return w;
+}
+
+HWY_INLINE Wide SetWide(double value) {
+  return MapWide([&](int) HWY_ATTR { return hn::Set(DD(), value); });
+}
+HWY_INLINE Wide Add(Wide a, Wide b) {
+  return MapWide([&](int i) HWY_ATTR { return hn::Add(a.part[i], b.part[i]); });
+}
+HWY_INLINE Wide Sub(Wide a, Wide b) {
+  return MapWide([&](int i) HWY_ATTR { return hn::Sub(a.part[i], b.part[i]); });
+}
+HWY_INLINE Wide Mul(Wide a, Wide b) {
+  return MapWide([&](int i) HWY_ATTR { return hn::Mul(a.part[i], b.part[i]); });
+}
+HWY_INLINE Wide MulAdd(Wide a, Wide b, Wide c) {
+  return MapWide([&](int i) HWY_ATTR { return hn::MulAdd(a.part[i], b.part[i], c.part[i]); });
+}
+HWY_INLINE Wide Div(Wide a, Wide b) {
+  return MapWide([&](int i) HWY_ATTR { return hn::Div(a.part[i], b.part[i]); });
+}
+HWY_INLINE Wide Min(Wide a, Wide b) {
+  return MapWide([&](int i) HWY_ATTR { return hn::Min(a.part[i], b.part[i]); });
+}
+HWY_INLINE Wide Max(Wide a, Wide b) {
+  return MapWide([&](int i) HWY_ATTR { return hn::Max(a.part[i], b.part[i]); });
+}
+HWY_INLINE Wide Neg(Wide a) {
+  return MapWide([&](int i) HWY_ATTR { return hn::Neg(a.part[i]); });
+}
+
+/// Values in the order of v's lanes.
+HWY_INLINE Wide Widen(VF v) {
+#if HWY_TARGET == HWY_SCALAR
+  return SetWide(static_cast<double>(hn::GetLane(v)));
+#else
+  const hn::Half<DF> dh;
+  return {{hn::PromoteTo(DD(), hn::LowerHalf(dh, v)), hn::PromoteTo(DD(), hn::UpperHalf(dh, v))}};
+#endif
+}
+
+/// Rounded to float, nearest even.
+HWY_INLINE VF Narrow(Wide w) {
+#if HWY_TARGET == HWY_SCALAR
+  return Set(static_cast<float>(hn::GetLane(w.part[0])));
+#else
+  const hn::Half<DF> dh;
+  return hn::Combine(DF(), hn::DemoteTo(dh, w.part[1]), hn::DemoteTo(dh, w.part[0]));
+#endif
+}
+
+HWY_INLINE Wide LoadWide(const double* p) {
+  return MapWide([&](int i) HWY_ATTR { return hn::LoadU(DD(), p + i * kDoubles); });
+}
+HWY_INLINE void StoreWide(Wide w, double* p) {
+#pragma GCC unroll 2
+  for (int i = 0; i < Wide::kParts; ++i) hn::StoreU(w.part[i], DD(), p + i * kDoubles);
+}
+HWY_INLINE Wide LoadWideN(const double* p, int64_t count) {
+  if (HWY_LIKELY(count == kLanes)) return LoadWide(p);
+  double buffer[kLanes] = {};
+  std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(double));
+  return LoadWide(buffer);
+}
+
+/// Part 0 + part 1, then its lanes as Highway adds them.
+HWY_INLINE double SumWide(Wide w) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::GetLane(w.part[0]);
+#else
+  return hn::GetLane(hn::SumOfLanes(DD(), hn::Add(w.part[0], w.part[1])));
+#endif
+}
+
+/// An even and an odd vector of doubles.
+struct WidePair {
+  Wide even, odd;
+};
+HWY_INLINE WidePair LoadWidePairN(const Bf16* p, int64_t count) {
+  const Pair v = LoadPairN(p, count);
+  return {Widen(v.even), Widen(v.odd)};
+}
+HWY_INLINE WidePair ZeroWidePair() { return {SetWide(0.0), SetWide(0.0)}; }
+HWY_INLINE void StoreWidePairN(const WidePair& v, Bf16* p, int64_t count) {
+  StorePairN(Narrow(v.even), Narrow(v.odd), p, count);
+}
+
 // ------------------------------------------------------------------------------------------------- reductions
 
 #if HWY_TARGET != HWY_SCALAR
@@ -166,79 +281,72 @@ HWY_INLINE V4 Sum4(VF a, VF b, VF c, VF d) {
 }
 
 /// out[i] += lane sum of v_i.
-HWY_INLINE void AddSums4(VF a, VF b, VF c, VF d, float* out) {
-  const D4 d4;
-  hn::StoreU(hn::Add(hn::LoadU(d4, out), Sum4(a, b, c, d)), d4, out);
-}
-
-HWY_INLINE float SumLanes(VF v) { return hn::GetLane(Sum4(v, v, v, v)); }
+HWY_INLINE void AddSums4(VF a, VF b, VF c, VF d, double* out) {
+  const V4 sums = Sum4(a, b, c, d);
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
+  const hn::FixedTag<double, 4> d4;
+  hn::StoreU(hn::Add(hn::LoadU(d4, out), hn::PromoteTo(d4, sums)), d4, out);
 #else
-HWY_INLINE void AddSums4(VF a, VF b, VF c, VF d, float* out) {
-  out[0] += hn::GetLane(a);
-  out[1] += hn::GetLane(b);
-  out[2] += hn::GetLane(c);
-  out[3] += hn::GetLane(d);
+  const hn::FixedTag<double, 2> d2;
+  const hn::FixedTag<float, 2> half;
+  hn::StoreU(hn::Add(hn::LoadU(d2, out), hn::PromoteTo(d2, hn::LowerHalf(half, sums))), d2, out);
+  hn::StoreU(hn::Add(hn::LoadU(d2, out + 2), hn::PromoteTo(d2, hn::UpperHalf(half, sums))), d2, out + 2);
+#endif
 }
-
-HWY_INLINE float SumLanes(VF v) { return hn::GetLane(v); }
+#else
+HWY_INLINE void AddSums4(VF a, VF b, VF c, VF d, double* out) {
+  out[0] += static_cast<double>(hn::GetLane(a));
+  out[1] += static_cast<double>(hn::GetLane(b));
+  out[2] += static_cast<double>(hn::GetLane(c));
+  out[3] += static_cast<double>(hn::GetLane(d));
+}
 #endif
 
 HWY_INLINE float MaxLanes(VF v) { return hn::GetLane(hn::MaxOfLanes(DF(), v)); }
 
 // ------------------------------------------------------------------------------------------------- functions
 
-/// e^x to about one unit in the last place; 0 for -inf, +inf above the float range, NaN for NaN.
-HWY_INLINE VF Exp(VF x) {
-  const DF d;
-  const DI32 di;
-  // 1. x = n ln2 + r, ln2 in two parts so that n * high is exact.
-  const VF clamped = hn::Min(hn::Max(x, Set(-105.0f)), Set(89.5f));
-  const auto n = hn::NearestInt(hn::Mul(clamped, Set(1.44269504088896341f)));
-  const VF nf = hn::ConvertTo(d, n);
-  const VF r = hn::NegMulAdd(nf, Set(-2.12194440e-4f), hn::NegMulAdd(nf, Set(0.693359375f), clamped));
-  // 2. Polynomial of e^r on |r| <= ln2 / 2.
-  VF y = Set(1.9875691500e-4f);
-  y = hn::MulAdd(y, r, Set(1.3981999507e-3f));
-  y = hn::MulAdd(y, r, Set(8.3334519073e-3f));
-  y = hn::MulAdd(y, r, Set(4.1665795894e-2f));
-  y = hn::MulAdd(y, r, Set(1.6666665459e-1f));
-  y = hn::MulAdd(y, r, Set(5.0000001201e-1f));
-  y = hn::Add(hn::MulAdd(y, hn::Mul(r, r), r), Set(1.0f));
-  // 3. Times 2^n in two steps, since n reaches beyond the exponents of normal floats at both ends.
-  const auto half = hn::ShiftRight<1>(n);
-  const auto bias = hn::Set(di, 127);
-  const VF low = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const VF high = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(n, half), bias)));
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(hn::Mul(y, low), high));
+/// e^x to about 1e-16 of it: exp(-700) and below is that tiny number, 700 and above exp(700); NaN for NaN.
+HWY_INLINE VD Exp(VD x) {
+  const DD d;
+  const hn::RebindToUnsigned<DD> du;
+  // 1. x = n ln2 + r, ln2 in two parts so that n * high is exact. Adding 1.5 * 2^52 leaves n in the low bits.
+  const VD clamped = hn::Min(hn::Max(x, hn::Set(d, -700.0)), hn::Set(d, 700.0));
+  const VD magic = hn::Set(d, 6755399441055744.0);
+  const VD shifted = hn::MulAdd(clamped, hn::Set(d, 1.4426950408889634), magic);
+  const VD n = hn::Sub(shifted, magic);
+  const VD r = hn::NegMulAdd(n, hn::Set(d, 1.9082149292705877e-10),
+                             hn::NegMulAdd(n, hn::Set(d, 6.93147180369123816490e-01), clamped));
+  // 2. The Taylor polynomial of degree 13 on |r| <= ln2 / 2; what is left out is below 5e-18.
+  constexpr double kInverseFactorials[] = {
+      1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+      1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5};
+  VD y = hn::Set(d, 1.0 / 6227020800.0);
+  for (double coefficient : kInverseFactorials) y = hn::MulAdd(y, r, hn::Set(d, coefficient));
+  y = hn::Add(hn::MulAdd(y, hn::Mul(r, r), r), hn::Set(d, 1.0));
+  // 3. Times 2^n through the exponent field.
+  const auto exponent = hn::ShiftLeft<52>(hn::BitCast(du, shifted));
+  const VD scaled = hn::BitCast(d, hn::Add(hn::BitCast(du, y), exponent));
+  return hn::IfThenElse(hn::IsNaN(x), x, scaled);
+}
+HWY_INLINE Wide Exp(Wide x) {
+  return MapWide([&](int i) HWY_ATTR { return Exp(x.part[i]); });
 }
 
-HWY_INLINE VF Sigmoid(VF x) { return hn::Div(Set(1.0f), hn::Add(Set(1.0f), Exp(hn::Neg(x)))); }
+/// 1 / (1 + e^-x)
+HWY_INLINE Wide Sigmoid(Wide x) {
+  const Wide one = SetWide(1.0);
+  return Div(one, Add(one, Exp(Neg(x))));
+}
 
-/// log(1 + u) for u in [0, 1].
-HWY_INLINE VF Log1pUnit(VF u) {
-  // 1. y = 1 + u rounded; the rounding error comes back as a first-order correction.
-  const VF one = Set(1.0f);
-  const VF y = hn::Add(one, u);
-  const VF correction = hn::Div(hn::Sub(u, hn::Sub(y, one)), y);
-  // 2. Into [sqrt(1/2), sqrt(2)].
-  const auto big = hn::Gt(y, Set(1.41421356f));
-  const VF f = hn::Sub(hn::IfThenElse(big, hn::Mul(y, Set(0.5f)), y), one);
-  const VF e = hn::IfThenElse(big, one, Zero());
-  // 3. Polynomial of log(1 + f).
-  const VF z = hn::Mul(f, f);
-  VF p = Set(7.0376836292e-2f);
-  p = hn::MulAdd(p, f, Set(-1.1514610310e-1f));
-  p = hn::MulAdd(p, f, Set(1.1676998740e-1f));
-  p = hn::MulAdd(p, f, Set(-1.2420140846e-1f));
-  p = hn::MulAdd(p, f, Set(1.4249322787e-1f));
-  p = hn::MulAdd(p, f, Set(-1.6668057665e-1f));
-  p = hn::MulAdd(p, f, Set(2.0000714765e-1f));
-  p = hn::MulAdd(p, f, Set(-2.4999993993e-1f));
-  p = hn::MulAdd(p, f, Set(3.3333331174e-1f));
-  p = hn::Mul(hn::Mul(p, f), z);
-  p = hn::MulAdd(e, Set(-2.12194440e-4f), p);
-  p = hn::MulAdd(z, Set(-0.5f), p);
-  return hn::Add(hn::MulAdd(e, Set(0.693359375f), hn::Add(f, p)), correction);
+/// log(1 + u) for u in [0, 1]: 2 atanh(u / (2 + u)), whose argument is at most 1/3.
+HWY_INLINE VD Log1pUnit(VD u) {
+  const DD d;
+  const VD s = hn::Div(u, hn::Add(u, hn::Set(d, 2.0)));
+  const VD z = hn::Mul(s, s);
+  VD sum = hn::Set(d, 1.0 / 35);
+  for (int k = 33; k >= 1; k -= 2) sum = hn::MulAdd(sum, z, hn::Set(d, 1.0 / k));
+  return hn::Mul(hn::Add(s, s), sum);
 }
 
 }  // namespace deepinfer::kernels::HWY_NAMESPACE
