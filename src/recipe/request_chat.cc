@@ -97,7 +97,7 @@ constexpr Field kCallFunctionFields[] = {
 
 constexpr Field kToolFields[] = {
     {"type", Type::kString, Presence::kRequired, "`function`"},
-    {"function", Type::kObject, Presence::kRequired, "see below"},
+    {"function", Type::kAny, Presence::kOptional, "required, see below"},
 };
 
 constexpr Field kFunctionFields[] = {

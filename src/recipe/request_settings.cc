@@ -88,18 +88,37 @@ bool CheckJsonWord(RequestContext& context) {
             "'json_object'.");
 }
 
+// The strict form of an answer's schema. Unlike a tool's parameters it needs properties.
+bool StrictResponseSchema(const json::Value& schema, RequestContext& context, std::string* text) {
+  const auto normalised = NormalizeStrictSchema(schema);
+  if (!normalised.ok()) {
+    std::string message = normalised.status().message();
+    constexpr std::string_view kToolWords = "Invalid tool parameters schema :";
+    if (message.starts_with(kToolWords)) message.replace(0, kToolWords.size(), "Invalid json schema:");
+    return context.Reject(RejectKind::kSchema, std::move(message));
+  }
+  const json::Value* type = schema.Find("type");
+  if (type == nullptr || !type->is_string() || type->AsString() != "object") {
+    return context.Reject(RejectKind::kSchema, "The top level of the json schema must be an object.");
+  }
+  const json::Value* properties = normalised->Find("properties");
+  if (properties == nullptr || properties->AsObject().empty()) {
+    return context.Reject(RejectKind::kSchema, "An object with no properties is not allowed.");
+  }
+  AppendCompactJson(*normalised, text);
+  return true;
+}
+
 bool ResolveConstraint(RequestContext& context) {
   const Conversation& conversation = context.conversation();
   const ResponseFormat& format = conversation.response_format;
   std::optional<Constraint> constraint = ToolConstraint(conversation);
   std::string schema;
   if (format.kind == ResponseFormat::Kind::kJsonSchema) {
-    if (context.strict_format) {
-      auto normalised = NormalizeStrictSchema(format.schema);
-      if (!normalised.ok()) return context.Reject(RejectKind::kSchema, normalised.status().message());
-      AppendCompactJson(*normalised, &schema);
-    } else {
+    if (!context.strict_format) {
       AppendCompactJson(format.schema, &schema);
+    } else if (!StrictResponseSchema(format.schema, context, &schema)) {
+      return false;
     }
   }
   if (format.kind == ResponseFormat::Kind::kRegex) {

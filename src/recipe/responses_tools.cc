@@ -148,7 +148,7 @@ bool ResponsesToolReader::ReadCustom(const FieldValues& values, const FieldPath&
   if (!name.has_value()) return false;
   if (name->AsString() != kApplyPatchName) {
     return context_.Reject(RejectKind::kCustomTool,
-                           fmt::format("Unsupported custom tool: '{}'. Only '{}' is supported",
+                           fmt::format("Unsupported custom tool: '{}'. Only '{}' is supported.",
                                        Shortened(name->AsString()), kApplyPatchName));
   }
   listing->echo.emplace_back(Echo(values, {"type", "name"}));
