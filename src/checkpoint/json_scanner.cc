@@ -3,52 +3,14 @@
 #include <limits>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace deepinfer {
 namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-void AppendUtf8(uint32_t code, std::string* out) {
-  const auto put = [out](uint32_t byte) { out->push_back(static_cast<char>(byte)); };
-  if (code < 0x80) return put(code);
-  if (code < 0x800) {
-    put(0xC0 | (code >> 6));
-  } else {
-    if (code < 0x10000) {
-      put(0xE0 | (code >> 12));
-    } else {
-      put(0xF0 | (code >> 18));
-      put(0x80 | ((code >> 12) & 0x3F));
-    }
-    put(0x80 | ((code >> 6) & 0x3F));
-  }
-  put(0x80 | (code & 0x3F));
-}
-
 }  // namespace
-
-bool IsValidUtf8(std::string_view text) {
-  size_t i = 0;
-  while (i < text.size()) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() - i < length) return false;
-    uint32_t code = lead & (0x7FU >> length);
-    for (size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xC0) != 0x80) return false;
-      code = (code << 6) | (next & 0x3F);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
-    i += length;
-  }
-  return true;
-}
 
 Status JsonScanner::Error(std::string message) const {
   return DataLoss(std::move(message), "byte " + std::to_string(offset_));
@@ -116,7 +78,7 @@ Status JsonScanner::ReadEscape(std::string* out) {
     if (low < 0xDC00 || low >= 0xE000) return Error("lone surrogate");
     code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
   }
-  AppendUtf8(code, out);
+  unicode::AppendUtf8(code, out);
   return OkStatus();
 }
 

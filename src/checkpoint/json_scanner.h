@@ -10,9 +10,6 @@
 
 namespace deepinfer {
 
-/// True for well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
-bool IsValidUtf8(std::string_view text);
-
 /// Reads strict JSON token by token. The text is valid UTF-8 (the caller has checked) and outlives the scanner. All errors are
 /// kDataLoss with the byte offset.
 class JsonScanner {

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "checkpoint/json_scanner.h"
 
 namespace deepinfer {
@@ -84,7 +85,7 @@ class SafetensorsHeaderParser {
   Result<SafetensorsHeader> Run() {
     if (text_.size() > limits_.max_header_bytes) return DataLoss("the header is longer than the limit");
     if (text_.empty() || text_.front() != '{') return DataLoss("the header does not begin with '{'");
-    if (!IsValidUtf8(text_)) return DataLoss("the header is not UTF-8");
+    if (unicode::FindInvalidUtf8(text_) != std::string_view::npos) return DataLoss("the header is not UTF-8");
     DEEPINFER_RETURN_IF_ERROR(ParseObject());
     if (scanner_.rest().find_first_not_of(' ') != std::string_view::npos) {
       return scanner_.Error("text behind the header's object");

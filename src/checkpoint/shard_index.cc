@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/utf8.h"
 #include "checkpoint/config.h"
 #include "checkpoint/json_scanner.h"
 
@@ -95,7 +96,7 @@ Status ShardIndex::Finish() {
 
 Result<ShardIndex> ShardIndex::Parse(std::string_view text) {
   if (text.size() > kMaxBytes) return DataLoss("the index is longer than 64 MiB");
-  if (!IsValidUtf8(text)) return DataLoss("the index is not UTF-8");
+  if (unicode::FindInvalidUtf8(text) != std::string_view::npos) return DataLoss("the index is not UTF-8");
   ShardIndex index;
   JsonScanner scanner(text);
   bool has_map = false;

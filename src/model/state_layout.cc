@@ -59,14 +59,4 @@ StateLayout StateLayout::Make(const ModelConfig& config, const ModelPlan& plan) 
   return layout;
 }
 
-double StateLayout::BytesPerToken() const {
-  double bytes = 0;
-  for (const Source& source : sources) {
-    for (const kernels::EntryLayout* part : {&source.main, &source.index}) {
-      bytes += static_cast<double>(part->dim / 2 + ScaleBytes(*part)) / static_cast<double>(source.ratio);
-    }
-  }
-  return bytes;
-}
-
 }  // namespace deepinfer::model

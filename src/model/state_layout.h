@@ -43,9 +43,6 @@ struct StateLayout {
   int64_t tails_bytes = 0;
 
   static StateLayout Make(const ModelConfig& config, const ModelPlan& plan);
-
-  /// Bytes of all sources' entries that one token adds, without padding: 890 in the released model.
-  double BytesPerToken() const;
 };
 
 }  // namespace deepinfer::model

@@ -5,21 +5,6 @@
 namespace deepinfer {
 namespace {
 
-TEST(IsValidUtf8, AcceptsWellFormedText) {
-  for (const char* text :
-       {"", "abc", "\u00e9", "\u20ac", "\U0001F600", "\u007f", "\U0010FFFF", "\uD7FF", "\uE000"}) {
-    EXPECT_TRUE(IsValidUtf8(text)) << text;
-  }
-}
-
-TEST(IsValidUtf8, RefusesIllFormedText) {
-  for (const char* text :
-       {"\x80", "\xC0\x80", "\xC1\xBF", "\xC3", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
-        "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\xFF", "a\xE2\x82", "\xE2\x28\xA1"}) {
-    EXPECT_FALSE(IsValidUtf8(text)) << text;
-  }
-}
-
 std::string ReadOk(std::string_view json) {
   JsonScanner scanner(json);
   std::string out;

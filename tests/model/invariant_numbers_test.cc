@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/engram_constants.h"
+#include "checkpoint/memory_plan.h"
 #include "model/engram_hash.h"
 #include "model/rope.h"
 #include "model/state_layout.h"
@@ -309,7 +310,7 @@ TEST_F(EngramInvariants, Invariant08_ColumnsHaveDisjointRangesAndFourTokensOfMem
 TEST(NumberInvariants, Invariant24_RowsOfTheReleasedModel) {
   const ModelConfig c = ReleasedConfig();
   const model::StateLayout layout = model::StateLayout::Make(c, model::ModelPlan::Make(c));
-  EXPECT_EQ(layout.BytesPerToken(), 890);
+  EXPECT_EQ(KvBytesPerToken(c), 890);
   EXPECT_EQ(layout.block_bytes, 113920);
   EXPECT_EQ(layout.head_dim + layout.head_dim / kQuantGroup, 528);
   // Parts of a block: scales follow codes; the distance between parts over the entries gives the bytes of a row.

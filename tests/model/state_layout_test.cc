@@ -13,7 +13,6 @@ TEST(StateLayout, ReleasedModelHasThePlannedSizes) {
   const StateLayout layout = StateLayout::Make(config, ModelPlan::Make(config));
   EXPECT_EQ(layout.block_bytes, 113920);
   EXPECT_EQ(layout.block_bytes, static_cast<int64_t>(KvBlockBytes(config)));
-  EXPECT_DOUBLE_EQ(layout.BytesPerToken(), 890.0);
   EXPECT_EQ(layout.tail_capacity, 16);
   EXPECT_EQ(layout.tails_bytes, 3 * 16 * 512 * 2 * 4);
   // The plan counts rows without padding, and the three draft windows as well.
