@@ -192,9 +192,10 @@ bool ReadTool(JsonView value, size_t index, const FieldPath& path, RequestContex
   FieldValues tool_values;
   if (!FieldValues::Read(value, path, kToolFields, context, &tool_values)) return false;
   if (!ReadVariant(*tool_values["type"], path.Member("type"), kFunctionType, context)) return false;
+  const auto function = tool_values.Required("function", Type::kObject, path, context);
   FieldValues values;
-  if (!FieldValues::Read(*tool_values["function"], path.Member("function"), kFunctionFields, context,
-                         &values)) {
+  if (!function.has_value() ||
+      !FieldValues::Read(*function, path.Member("function"), kFunctionFields, context, &values)) {
     return false;
   }
   if (!CheckToolName(values.Text("name"), fmt::format("tools[{}].function.name", index), context))
