@@ -70,7 +70,7 @@ struct LinearCase {
       if (!is_f32) PutRows(y, out_features, batch, &out);
     }
     if (is_f32) return {{"y_f32", Match::kFp32, out_features, out_f32}};
-    return {{"y", Match::kBf16, out_features, out}};
+    return {{"y", Match::kExact, out_features, out}};
   }
 
   /// Against sums over values that are read another way.
@@ -202,7 +202,7 @@ struct HcCollapseCase {
       PutRows(y, hidden, batch, &collapsed);
       PutRows(tap, hidden, batch, &mean);
     }
-    return {{"collapsed", Match::kBf16, hidden, collapsed}, {"mean", Match::kBf16, hidden, mean}};
+    return {{"collapsed", Match::kExact, hidden, collapsed}, {"mean", Match::kBf16, hidden, mean}};
   }
 
   int64_t rows, n, hidden;
@@ -247,7 +247,7 @@ struct HcExpandCase {
       runner.ops().HcExpand(runner.Context(limits), p);
       PutRows(in_place ? input : result, n * hidden, batch, &out);
     }
-    return {{"out", Match::kBf16, hidden, out}};
+    return {{"out", Match::kExact, hidden, out}};
   }
 
   int64_t rows, n, hidden;
@@ -431,8 +431,8 @@ struct MoeExpertsCase {
       PutRows(y, hidden, batch, &out);
       if (wants_shared) PutRows(y_shared, hidden, batch, &shared_out);
     }
-    Outputs outputs = {{"y", Match::kBf16Bins, hidden, out}};
-    if (wants_shared) outputs.push_back({"shared", Match::kBf16Bins, hidden, shared_out});
+    Outputs outputs = {{"y", Match::kExact, hidden, out}};
+    if (wants_shared) outputs.push_back({"shared", Match::kExact, hidden, shared_out});
     return outputs;
   }
 

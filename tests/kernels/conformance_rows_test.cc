@@ -93,7 +93,7 @@ struct RmsNormCase {
       runner.ops().RmsNorm(runner.Context(limits), p);
       PutRows(in_place ? input : result, dim, batch, &out);
     }
-    return {{"y", Match::kBf16, dim, out}};
+    return {{"y", Match::kExact, dim, out}};
   }
 
   int64_t rows, dim;
@@ -218,7 +218,7 @@ struct RopeCase {
       runner.ops().Rope(runner.Context(limits), p);
       PutRows(values, heads * dim, batch, &out);
     }
-    return {{"x", Match::kBf16, dim, out}};
+    return {{"x", Match::kExact, dim, out}};
   }
 
   /// Channels before the rotated tail stay as they are, and the length of every pair is kept.
@@ -266,7 +266,7 @@ struct ScaleCase {
       runner.ops().Scale(runner.Context(limits), p);
       PutRows(values, 1, batch, &out);
     }
-    return {{"x", Match::kBf16, 1, out}};
+    return {{"x", Match::kExact, 1, out}};
   }
 
   int64_t rows;

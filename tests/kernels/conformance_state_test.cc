@@ -209,7 +209,7 @@ struct CompressorPoolCase {
       runner.ops().CompressorPool(runner.Context(limits), p);
       PutRows(result, dim, batch, &latents);
     }
-    return {{"latents", Match::kBf16, dim, latents}};
+    return {{"latents", Match::kExact, dim, latents}};
   }
 
   /// Against the softmax written without a maximum, token by token from a map of all known rows.
@@ -398,7 +398,7 @@ struct EngramGateCase {
       PutRows(values, n * hidden, batch, &out);
       if (wants_gate) PutRows(batch_gates, n, batch, &gates);
     }
-    return {{"streams", Match::kBf16, hidden, out}, {"gate", Match::kFp32, n, gates}};
+    return {{"streams", Match::kExact, hidden, out}, {"gate", Match::kFp32, n, gates}};
   }
 
   /// Image rows keep every bit, signs of zeros included.

@@ -22,11 +22,10 @@ namespace deepinfer::kernels::testing {
 
 /// How an output compares with the reference's.
 enum class Match {
-  kExact,     // bit for bit
-  kBf16,      // one bf16 ulp or 1e-4 of the row's rms, in at most 2 % of the elements
-  kBf16Bins,  // as kBf16, but a quantiser inside may fall into another bin: 0.1 of the row's rms, one more row may differ throughout
-  kFp32,      // 1e-5 of the value or of the row's rms
-  kScore,  // bf16 numbers as float: one bf16 ulp in at most 1 % of the finite ones; -inf in the same places; +0 = -0
+  kExact,  // bit for bit
+  kBf16,   // one bf16 ulp or 1e-4 of the row's rms, in at most 0.1 % of the elements
+  kFp32,   // 1e-5 of the value or of the row's rms
+  kScore,  // bf16 numbers as float: one bf16 ulp in at most 0.1 % of the finite ones; -inf in the same places; +0 = -0
   kFormula,  // not compared: depends on another output that may differ; see CheckFormula
 };
 

@@ -153,12 +153,13 @@ void HcExpand(const Bf16* y, const Bf16* streams, const float* post, const float
     const WidePair v = LoadWidePairN(y + i, count);
     for (int64_t k = 0; k < hc_mult; ++k) {
       const Wide weight = SetWide(double{post[k]});
-      WidePair sum = {Mul(weight, v.even), Mul(weight, v.odd)};
+      WidePair sum = ZeroWidePair();
       for (int64_t j = 0; j < hc_mult; ++j) {
         const Wide c = SetWide(double{comb[j * hc_mult + k]});
         sum = {MulAdd(c, source[j].even, sum.even), MulAdd(c, source[j].odd, sum.odd)};
       }
-      StoreWidePairN(sum, out + k * hidden + i, count);
+      StoreWidePairN({MulAdd(weight, v.even, sum.even), MulAdd(weight, v.odd, sum.odd)}, out + k * hidden + i,
+                     count);
     }
   });
 }
