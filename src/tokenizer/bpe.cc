@@ -1,9 +1,12 @@
 #include "tokenizer/bpe.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <functional>
+
+#include "base/checked.h"
 
 namespace deepinfer {
 namespace {
@@ -12,12 +15,14 @@ constexpr int32_t kFree = -1;
 constexpr int32_t kNoRank = INT32_MAX;
 constexpr size_t kFilterBitsPerSlot =
     4;  // one look-up in nine passes the filter in vain when half of the slots are used
-constexpr uint64_t kNoPair = UINT64_MAX;  // ids are not negative, so no pair has this key
-// Up to this length a scan for the best pair is faster than the heap (measured on mixed text).
-constexpr size_t kShortPiece = 48;
+constexpr int kIdBits = 20, kRankBits = 24;
+constexpr uint64_t kFreeSlot = UINT64_MAX;  // no id has all bits set
+// Up to this length a scan for the best pair is faster than the heap (measured on mixed text). Positions have six bits.
+constexpr size_t kShortPiece = 64;
+constexpr int kPositionBits = 6;
 
 uint64_t PairKey(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+  return static_cast<uint64_t>(left) << kIdBits | static_cast<uint64_t>(right);
 }
 
 uint64_t Scramble(uint64_t x) {
@@ -77,13 +82,15 @@ inline int32_t Bpe::RankOf(int32_t left, int32_t right) const {
   const uint64_t hash = Scramble(pair);
   if ((filter_[FilterWord(hash)] & FilterBit(hash)) == 0) return kNoRank;
   const size_t mask = slots_.size() - 1;
-  size_t at = hash & mask;
-  while (slots_[at].pair != pair && slots_[at].pair != kNoPair) at = (at + 1) & mask;
-  return slots_[at].rank;
+  for (size_t at = hash & mask;; at = (at + 1) & mask) {
+    const uint64_t slot = slots_[at];
+    if (slot == kFreeSlot) return kNoRank;
+    if (slot >> kRankBits == pair) return static_cast<int32_t>(slot & ((uint64_t{1} << kRankBits) - 1));
+  }
 }
 
 Bpe::Bpe(const std::vector<int32_t>& byte_ids, const std::vector<Merge>& merges) : byte_ids_(byte_ids) {
-  slots_.assign(std::bit_ceil(std::max<size_t>(merges.size(), 8) * 2), Slot{kNoPair, kNoRank});
+  slots_.assign(std::bit_ceil(std::max<size_t>(merges.size(), 8) * 2), kFreeSlot);
   filter_.resize(slots_.size() * kFilterBitsPerSlot / 64);
   const size_t mask = slots_.size() - 1;
   result_of_.reserve(merges.size());
@@ -92,8 +99,8 @@ Bpe::Bpe(const std::vector<int32_t>& byte_ids, const std::vector<Merge>& merges)
     const uint64_t hash = Scramble(pair);
     filter_[FilterWord(hash)] |= FilterBit(hash);
     size_t at = hash & mask;
-    while (slots_[at].pair != kNoPair) at = (at + 1) & mask;
-    slots_[at] = {pair, static_cast<int32_t>(result_of_.size())};
+    while (slots_[at] != kFreeSlot) at = (at + 1) & mask;
+    slots_[at] = pair << kRankBits | result_of_.size();
     result_of_.push_back(merge.result);
   }
   byte_ranks_.resize(256 * 256);
@@ -105,54 +112,73 @@ Bpe::Bpe(const std::vector<int32_t>& byte_ids, const std::vector<Merge>& merges)
 }
 
 void Bpe::Encode(std::string_view piece, Scratch* scratch, std::vector<int32_t>* ids) const {
-  const size_t size = piece.size();
-  auto& symbol = scratch->symbol;
-  auto& rank = scratch->rank;
-  symbol.resize(size);
-  rank.resize(size);
+  if (piece.size() <= kShortPiece) {
+    EncodeShort(piece, ids);
+  } else {
+    EncodeLong(piece, scratch, ids);
+  }
+}
+
+// A linked list of symbols. key[i] orders the pair that begins at symbol i: by rank, then by position; the smallest of all keys is
+// found by a loop that the compiler turns into vector code.
+void Bpe::EncodeShort(std::string_view piece, std::vector<int32_t>* ids) const {
+  constexpr int32_t kNoKey = INT32_MAX;
+  constexpr size_t kLanes = 8;
+  std::array<int32_t, kShortPiece> key, symbol;
+  std::array<uint8_t, kShortPiece> next, previous;
+  const size_t size = piece.size(), padded = RoundUp(size, kLanes);
+  const auto key_of = [](int32_t rank, size_t i) {
+    return rank == kNoRank ? kNoKey : rank << kPositionBits | static_cast<int32_t>(i);
+  };
   for (size_t i = 0; i < size; ++i) {
     const auto byte = static_cast<uint8_t>(piece[i]);
     symbol[i] = byte_ids_[byte];
-    rank[i] = i + 1 < size ? byte_ranks_[byte * size_t{256} + static_cast<uint8_t>(piece[i + 1])] : kNoRank;
+    next[i] = static_cast<uint8_t>(i + 1);
+    previous[i] = static_cast<uint8_t>(i - 1);
+    key[i] = i + 1 < size ? key_of(byte_ranks_[byte * size_t{256} + static_cast<uint8_t>(piece[i + 1])], i)
+                          : kNoKey;
   }
-  if (size <= kShortPiece) {
-    EncodeShort(scratch);
-  } else {
-    EncodeLong(scratch);
+  std::fill(key.begin() + size, key.begin() + padded, kNoKey);
+  while (true) {
+    int32_t best = kNoKey;
+    for (size_t i = 0; i < padded; ++i) best = std::min(best, key[i]);
+    if (best == kNoKey) break;
+    const auto i = static_cast<size_t>(best) & (kShortPiece - 1);
+    const size_t gone = next[i], after = next[gone];
+    symbol[i] = result_of_[static_cast<size_t>(best >> kPositionBits)];
+    next[i] = static_cast<uint8_t>(after);
+    key[gone] = kNoKey;
+    if (after < size) {
+      previous[after] = static_cast<uint8_t>(i);
+      key[i] = key_of(RankOf(symbol[i], symbol[after]), i);
+    } else {
+      key[i] = kNoKey;
+    }
+    if (i > 0) {
+      const size_t before = previous[i];
+      key[before] = key_of(RankOf(symbol[before], symbol[i]), before);
+    }
   }
-  ids->insert(ids->end(), symbol.begin(), symbol.end());
+  for (size_t i = 0; i < size; i = next[i]) ids->push_back(symbol[i]);
 }
 
-// rank[i] is the rank of the pair that begins at symbol i.
-void Bpe::EncodeShort(Scratch* scratch) const {
-  auto& symbol = scratch->symbol;
-  auto& rank = scratch->rank;
-  while (symbol.size() > 1) {
-    const auto best = std::min_element(rank.begin(), rank.end());  // the leftmost of equals
-    if (*best == kNoRank) return;
-    const auto i = static_cast<size_t>(best - rank.begin());
-    symbol[i] = result_of_[static_cast<size_t>(*best)];
-    symbol.erase(symbol.begin() + static_cast<ptrdiff_t>(i) + 1);
-    rank.erase(best + 1);
-    if (i > 0) rank[i - 1] = RankOf(symbol[i - 1], symbol[i]);
-    rank[i] = i + 1 < symbol.size() ? RankOf(symbol[i], symbol[i + 1]) : kNoRank;
-  }
-}
-
-// The same with a linked list and a heap of (rank, position). A heap entry is stale, and skipped, when the pair that now
+// The same with a heap of (rank, position). A heap entry is stale, and skipped, when the pair that now
 // begins at its position has another rank; equal ranks mean the same pair of tokens.
-void Bpe::EncodeLong(Scratch* scratch) const {
+void Bpe::EncodeLong(std::string_view piece, Scratch* scratch, std::vector<int32_t>* ids) const {
   auto& [symbol, next, previous, rank, heap] = *scratch;
-  const auto size = static_cast<int32_t>(symbol.size());
-  next.resize(symbol.size());
-  previous.resize(symbol.size());
+  const auto size = static_cast<int32_t>(piece.size());
+  for (auto* list : {&symbol, &next, &previous, &rank}) list->resize(piece.size());
   heap.clear();
   const auto entry = [&](int32_t i) {
     return static_cast<uint64_t>(rank[i]) << 32 | static_cast<uint32_t>(i);
   };
   for (int32_t i = 0; i < size; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const auto byte = static_cast<uint8_t>(piece[at]);
+    symbol[at] = byte_ids_[byte];
     next[i] = i + 1;
     previous[i] = i - 1;
+    rank[at] = i + 1 < size ? byte_ranks_[byte * size_t{256} + static_cast<uint8_t>(piece[at + 1])] : kNoRank;
     if (rank[i] != kNoRank) heap.push_back(entry(i));
   }
   std::make_heap(heap.begin(), heap.end(), std::greater<>());
@@ -176,9 +202,7 @@ void Bpe::EncodeLong(Scratch* scratch) const {
     refresh(i);
     if (previous[i] >= 0) refresh(previous[i]);
   }
-  size_t kept = 0;
-  for (int32_t i = 0; i < size; i = next[i]) symbol[kept++] = symbol[i];
-  symbol.resize(kept);
+  for (int32_t i = 0; i < size; i = next[i]) ids->push_back(symbol[i]);
 }
 
 }  // namespace deepinfer

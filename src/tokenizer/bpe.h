@@ -57,6 +57,10 @@ struct Merge {
   int32_t left, right, result;
 };
 
+/// Largest id of a token and largest number of merge rules that Bpe takes.
+inline constexpr int32_t kMaxBpeId = (1 << 20) - 2;
+inline constexpr int32_t kMaxMerges = (1 << 24) - 1;
+
 /// Merge rules, and the encoder that applies them. Immutable after construction, so safe from several threads.
 class Bpe {
  public:
@@ -66,7 +70,7 @@ class Bpe {
     std::vector<uint64_t> heap;
   };
 
-  /// `byte_ids[b]` is the token of byte b. Pairs in `merges` must be distinct.
+  /// `byte_ids[b]` is the token of byte b. Pairs in `merges` must be distinct; ids and number of rules within the limits above.
   Bpe(const std::vector<int32_t>& byte_ids, const std::vector<Merge>& merges);
 
   /// Appends the ids of `piece`: lowest rank first, leftmost on ties, until no rule applies. O(n log n) time and O(n)
@@ -74,18 +78,14 @@ class Bpe {
   void Encode(std::string_view piece, Scratch* scratch, std::vector<int32_t>* ids) const;
 
  private:
-  struct Slot {
-    uint64_t pair;
-    int32_t rank;
-  };
   size_t FilterWord(uint64_t hash) const;
   static uint64_t FilterBit(uint64_t hash);
   int32_t RankOf(int32_t left, int32_t right) const;
-  void EncodeShort(Scratch* scratch) const;
-  void EncodeLong(Scratch* scratch) const;
+  void EncodeShort(std::string_view piece, std::vector<int32_t>* ids) const;
+  void EncodeLong(std::string_view piece, Scratch* scratch, std::vector<int32_t>* ids) const;
 
   std::vector<int32_t> byte_ids_;
-  std::vector<Slot> slots_;  // open addressing by hash of the pair
+  std::vector<uint64_t> slots_;  // pair << 24 | rank; open addressing by hash of the pair
   std::vector<uint64_t>
       filter_;  // bit set: some pair has this hash. Most look-ups end here, in a fast cache.
   std::vector<int32_t> result_of_;   // rank -> merged token

@@ -19,7 +19,7 @@ class Tokenizer::Encoder {
  public:
   Encoder(const Tokenizer& tokenizer, std::string_view text, const EncodeOptions& options)
       : tokenizer_(tokenizer), text_(text), options_(options) {
-    if (text.size() >= kMinBytesForRecent) recent_.resize(kNumRecent);
+    if (text.size() >= kMinBytesForRecent) recent_.Allocate();
   }
 
   /// Allows added tokens within these bytes. Ranges come in ascending order; those that touch count as one.
@@ -78,43 +78,37 @@ class Tokenizer::Encoder {
     return ids_.size() > options_.max_tokens ? TooManyTokens() : OkStatus();
   }
 
-  /// Words repeat: the ids of a piece that stood earlier in the text are copied from there.
+  /// Words repeat: the ids of a piece seen lately are copied.
   void EncodePiece(std::string_view piece) {
     const uint64_t hash = HashBytes(piece);
-    if (recent_.empty() || piece.size() > kMaxRecentBytes) return EncodeNewPiece(piece, hash);
-    Recent& recent = recent_[hash & (recent_.size() - 1)];
-    if (recent.hash == hash && recent.piece == piece) {
-      for (size_t i = 0; i < recent.num_ids; ++i) ids_.push_back(ids_[recent.first_id + i]);
-      return;
-    }
+    if (!recent_.allocated()) return EncodeNewPiece(piece, hash);
+    if (recent_.Append(piece, hash, &ids_)) return;
     const size_t first_id = ids_.size();
     EncodeNewPiece(piece, hash);
-    recent = {hash, piece, first_id, ids_.size() - first_id};
+    recent_.Store(piece, hash, std::span(ids_).subspan(first_id));
   }
 
   void EncodeNewPiece(std::string_view piece, uint64_t hash) {
-    const TokenizerSpec& spec = tokenizer_.spec_;
     // Most pieces are one token; then the merges need not be replayed.
-    const auto id = spec.byte_level_index.Find(spec.token_bytes, piece, hash);
-    if (id && tokenizer_.encodes_to_self_[static_cast<size_t>(*id)]) {
+    if (const auto id = FindWhole(piece, hash)) {
       ids_.push_back(*id);
     } else {
       tokenizer_.bpe_.Encode(piece, &scratch_, &ids_);
     }
   }
 
+  std::optional<int32_t> FindWhole(std::string_view piece, uint64_t hash) const {
+    if (piece.size() <= ShortTokenIndex::kMaxBytes) return tokenizer_.short_tokens_.Find(piece, hash);
+    const TokenizerSpec& spec = tokenizer_.spec_;
+    const auto id = spec.byte_level_index.Find(spec.token_bytes, piece, hash);
+    return id && tokenizer_.encodes_to_self_[static_cast<size_t>(*id)] ? id : std::nullopt;
+  }
+
   Status TooManyTokens() const {
     return ResourceExhausted("the text has more than " + std::to_string(options_.max_tokens) + " tokens");
   }
 
-  // Pieces seen lately, one a hash; 160 KB stay in a core's cache. Not worth filling for short texts.
-  static constexpr size_t kNumRecent = 4096, kMinBytesForRecent = 4096, kMaxRecentBytes = 64;
-  struct Recent {
-    uint64_t hash = 0;
-    std::string_view piece;  // in text_; empty = free, and no piece is empty
-    size_t first_id = 0;     // in ids_
-    size_t num_ids = 0;
-  };
+  static constexpr size_t kMinBytesForRecent = 4096;  // not worth filling for short texts
 
   const Tokenizer& tokenizer_;
   std::string_view text_;
@@ -122,7 +116,7 @@ class Tokenizer::Encoder {
   std::vector<std::pair<size_t, size_t>> trusted_;
   std::vector<AddedTokenSet::Match> matches_;
   Bpe::Scratch scratch_;
-  std::vector<Recent> recent_;
+  RecentPieces recent_;
   std::vector<int32_t> ids_;
 };
 
@@ -148,11 +142,15 @@ void Tokenizer::FindWholeTokens() {
   Bpe::Scratch scratch;
   std::vector<int32_t> ids;
   encodes_to_self_.resize(static_cast<size_t>(spec_.base_vocab_size));
+  short_tokens_.Reserve(static_cast<size_t>(spec_.base_vocab_size));
   for (int32_t id = 0; id < spec_.base_vocab_size; ++id) {
     if (!spec_.is_byte_level[static_cast<size_t>(id)]) continue;
     ids.clear();
     bpe_.Encode(spec_.token_bytes[id], &scratch, &ids);
-    encodes_to_self_[static_cast<size_t>(id)] = ids.size() == 1 && ids[0] == id;
+    if (ids.size() != 1 || ids[0] != id) continue;
+    encodes_to_self_[static_cast<size_t>(id)] = true;
+    const std::string_view bytes = spec_.token_bytes[id];
+    if (bytes.size() <= ShortTokenIndex::kMaxBytes) short_tokens_.Insert(bytes, id);
   }
 }
 

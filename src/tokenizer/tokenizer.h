@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/piece_tables.h"
 #include "tokenizer/special_tokens.h"
 #include "tokenizer/tokenizer_json.h"
 
@@ -112,8 +113,10 @@ class Tokenizer {
 
   TokenizerSpec spec_;
   Bpe bpe_;
-  std::vector<uint8_t> flags_;         // by id
-  std::vector<bool> encodes_to_self_;  // by id: whether BPE of the token's bytes gives just this token
+  std::vector<uint8_t> flags_;  // by id
+  // Tokens that BPE of their own bytes gives again: the short ones by their bytes, and which of the longer ones by id.
+  ShortTokenIndex short_tokens_;
+  std::vector<bool> encodes_to_self_;
   // Added tokens of the two passes: `normalized` false, then true (spec: checkpoint.md §8.4).
   std::array<AddedTokenSet, 2> added_by_pass_;
   std::vector<std::pair<std::string, int32_t>>

@@ -209,6 +209,9 @@ Result<std::vector<const std::string*>> ReadVocab(const Value& model) {
 }
 
 Status BuildVocab(const std::vector<const std::string*>& strings, TokenizerSpec* spec) {
+  if (strings.size() > size_t{kMaxBpeId} + 1) {
+    return ResourceExhausted("more than " + std::to_string(kMaxBpeId + 1) + " tokens", "model.vocab");
+  }
   spec->base_vocab_size = static_cast<int32_t>(strings.size());
   spec->byte_level_index.Reserve(strings.size());
   for (const std::string* token : strings) {

@@ -35,7 +35,8 @@ struct TokenizerSpec {
 
 /// Limits on what a file may ask for, far above the released file (128,815 tokens, strings of at most 384 bytes).
 inline constexpr size_t kMaxTokenizerBytes = size_t{64} << 20;
-inline constexpr size_t kMaxTokenizerValues = 4'000'000;
+inline constexpr size_t kMaxTokenizerValues = 4'000'000;  // so merge rules stay below kMaxMerges, too
+static_assert(kMaxTokenizerValues < kMaxMerges);
 inline constexpr size_t kMaxAddedTokenBytes = 1024;
 inline constexpr size_t kMaxAddedTotalBytes = size_t{1} << 20;
 
