@@ -90,6 +90,7 @@ void AnswerProcessor::AddSource(uint64_t begin, bool is_text, const TokenLogprob
 
 void AnswerProcessor::Parse(std::string_view text) {
   parser_.Push(text, this);
+  SendArguments();
   ForgetSources(parser_.num_classified_bytes());
   if (sources_begin_ == sources_.size()) {
     sources_.clear();
@@ -129,6 +130,7 @@ void AnswerProcessor::Flush() {
     if (finished_) return;
   }
   parser_.Finish(this);
+  SendArguments();
 }
 
 void AnswerProcessor::Conclude(FinishReason reason) {
@@ -192,13 +194,20 @@ void AnswerProcessor::OnText(std::string_view text, uint64_t offset) {
 void AnswerProcessor::OnReplacedText() { sink_->OnText(" ", {}); }
 
 void AnswerProcessor::OnCall(std::string_view name) {
+  SendArguments();
   const bool empty_thinking = options_.thinking && !has_reasoning_;
   const std::string id = MakeCallId(num_calls_, empty_thinking, options_.random);
   sink_->OnCall({num_calls_, id, name});
   ++num_calls_;
 }
 
-void AnswerProcessor::OnArguments(std::string_view json) { sink_->OnArguments(json); }
+void AnswerProcessor::OnArguments(std::string_view json) { arguments_ += json; }
+
+void AnswerProcessor::SendArguments() {
+  if (arguments_.empty()) return;
+  sink_->OnArguments(arguments_);
+  arguments_.clear();
+}
 
 void AnswerProcessor::OnStop(std::string_view stop) {
   stop_ = stop;

@@ -124,6 +124,7 @@ class AnswerProcessor : private ParserSink {
   void AddSource(uint64_t begin, bool is_text, const TokenLogprob* logprob);
   void Parse(std::string_view text);
   void Flush();
+  void SendArguments();
   void Conclude(FinishReason reason);
   void ForgetSources(uint64_t before);
   template <typename Visit>
@@ -143,6 +144,7 @@ class AnswerProcessor : private ParserSink {
   size_t sources_begin_ = 0;
   std::vector<const TokenLogprob*> taken_logprobs_;
   std::string reasoning_text_;  // reasoning that came as text, to be counted
+  std::string arguments_;       // of the last call, not yet given to the sink: one piece a chunk
   std::string stop_;
   int64_t num_calls_ = 0;
   int64_t completion_tokens_ = 0;

@@ -37,6 +37,8 @@ struct ParserState {
   std::vector<ParserPattern> patterns;  // the first one that completes wins
   bool drops_first_newlines = false;
   ByteSet begins;  // bytes that can begin a match
+  // No literal holds another one, so the first byte of a literal that stands there whole is the begin of the next match.
+  bool literals_are_disjoint = true;
 };
 
 // The states of recipe.md §6.2. "Begin" states drop newlines until another byte came.
@@ -98,6 +100,7 @@ std::vector<size_t> Borders(std::string_view literal) {
 void AddStops(std::span<const std::string> stops, ParserState* state) {
   for (const std::string& stop : stops) {
     if (stop.empty()) continue;
+    state->literals_are_disjoint = false;
     state->patterns.push_back({.literal = stop, .next = kFinished, .action = Action::kStop, .arguments = {}});
   }
 }
@@ -223,22 +226,34 @@ OutputParser OutputParser::Plain(std::vector<std::string> stops) {
   return {Finished(std::move(tables)), kAnswer};
 }
 
-bool OutputParser::finished() const { return state_ == &tables_->states[kFinished]; }
-
 void OutputParser::Enter(size_t state) {
   state_ = &tables_->states[state];
   at_begin_ = state_->drops_first_newlines;
+  finished_ = state == kFinished;
   ResetProgress();
 }
 
 void OutputParser::ResetProgress() {
   progress_.assign(state_->patterns.size(), {});
   partial_ = false;
+  literal_partial_ = false;
+}
+
+const OutputParser::Pattern* OutputParser::WholeLiteral(std::string_view bytes, size_t* match_length) const {
+  if (literal_partial_ || !state_->literals_are_disjoint) return nullptr;
+  for (size_t i = 0; i < progress_.size(); ++i) {
+    const Pattern& pattern = state_->patterns[i];
+    if (!bytes.starts_with(pattern.literal)) continue;
+    *match_length = pattern.literal.size() + progress_[i].newlines;
+    return &pattern;
+  }
+  return nullptr;
 }
 
 const OutputParser::Pattern* OutputParser::Step(char c, size_t* match_length) {
   const Pattern* match = nullptr;
   partial_ = false;
+  literal_partial_ = false;
   for (size_t i = 0; i < progress_.size(); ++i) {
     const Pattern& pattern = state_->patterns[i];
     Progress& progress = progress_[i];
@@ -253,7 +268,7 @@ const OutputParser::Pattern* OutputParser::Step(char c, size_t* match_length) {
     // The literal did not go on: newlines in front of its failed beginning no longer count (spec: recipe.md §6.2).
     if (matched != progress.matched + 1) progress.newlines = 0;
     progress.matched = matched;
-    if (matched > 0) partial_ = true;
+    if (matched > 0) partial_ = literal_partial_ = true;
     if (matched == pattern.literal.size() && match == nullptr) {
       match = &pattern;
       *match_length = matched + progress.newlines;
@@ -273,14 +288,20 @@ size_t OutputParser::LongestPartialMatch() const {
 void OutputParser::Push(std::string_view bytes, ParserSink* sink) {
   size_t begin = 0;  // before it everything is classified or held
   for (size_t at = 0; at < bytes.size();) {
-    if (finished()) break;
+    if (finished_) break;
     if (!partial_ && !at_begin_) {
       at = state_->begins.Find(bytes, at);
       if (at == bytes.size()) break;
     }
-    const char c = bytes[at++];
     size_t match_length = 0;
-    const Pattern* match = Step(c, &match_length);
+    const char c = bytes[at];
+    const Pattern* match = WholeLiteral(bytes.substr(at), &match_length);
+    if (match != nullptr) {
+      at += match->literal.size();
+    } else {
+      match = Step(c, &match_length);
+      ++at;
+    }
     if (match == nullptr && at_begin_ && c == '\n') {
       begin = at;
       ++classified_;

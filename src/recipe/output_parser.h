@@ -50,7 +50,7 @@ class OutputParser {
   void Finish(ParserSink* sink);
 
   /// True once the answer has ended; everything after it is dropped.
-  bool finished() const;
+  bool finished() const { return finished_; }
   /// Bytes held back because they may begin a pattern.
   size_t num_pending_bytes() const { return held_.size() - held_begin_; }
   /// Bytes that were classified: all that came in but those held back.
@@ -69,6 +69,8 @@ class OutputParser {
 
   void Enter(size_t state);
   void ResetProgress();
+  /// The pattern whose literal `bytes` begin with, where it is certain that it matches first.
+  const Pattern* WholeLiteral(std::string_view bytes, size_t* match_length) const;
   const Pattern* Step(char c, size_t* match_length);
   size_t LongestPartialMatch() const;
   /// Gives the first `count` unclassified bytes, those held and then those of `chunk` from `*chunk_begin` on, their default meaning.
@@ -82,7 +84,9 @@ class OutputParser {
   const internal::ParserState* state_ = nullptr;
   std::vector<Progress> progress_;  // one for each pattern of the state
   bool partial_ = false;            // whether any is under way
-  bool at_begin_ = true;            // no byte since the state was entered
+  bool literal_partial_ = false;    // whether any has a byte of its literal
+  bool finished_ = false;
+  bool at_begin_ = true;  // no byte since the state was entered
   bool in_replaced_run_ = false;
   std::string held_;  // from held_begin_ on: bytes not yet classified
   size_t held_begin_ = 0;

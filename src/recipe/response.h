@@ -33,6 +33,11 @@ struct ResponseOptions {
       {};  // texts of tokens in logprobs; nothing: no logprobs are shown
 };
 
+/// What the answer to a request needs of it. `tokenizer` may be null.
+ResponseOptions MakeResponseOptions(const Request& request, std::shared_ptr<const Tokenizer> tokenizer);
+/// How the output for a request is read.
+AnswerOptions MakeAnswerOptions(const Request& request);
+
 /// A whole answer.
 struct Answer {
   struct Call {

@@ -6,6 +6,27 @@
 
 namespace deepinfer::recipe {
 
+ResponseOptions MakeResponseOptions(const Request& request, std::shared_ptr<const Tokenizer> tokenizer) {
+  ResponseOptions options;
+  options.model = request.model;
+  options.thinking = !request.completion && request.conversation.thinking;
+  options.include_usage = request.include_usage;
+  options.custom_tools = request.custom_tools;
+  options.namespaces = request.namespaces;
+  if (request.echo) options.echo = *request.echo;
+  if (request.completion && request.completion->echo) options.echoed_prompt = request.completion->prompt;
+  options.tokenizer = std::move(tokenizer);
+  return options;
+}
+
+AnswerOptions MakeAnswerOptions(const Request& request) {
+  AnswerOptions options;
+  options.parsing = request.parsing;
+  options.thinking = !request.completion && request.conversation.thinking;
+  options.plain = request.completion.has_value();
+  return options;
+}
+
 void AnswerCollector::OnReasoning(std::string_view text, Logprobs logprobs) {
   answer_.reasoning += text;
   for (const TokenLogprob* entry : logprobs) answer_.reasoning_logprobs.push_back(*entry);
