@@ -72,9 +72,9 @@ int ReportUnknownCommand(const std::string& name, bool as_json) {
 }  // namespace
 
 std::vector<Command> AllCommands() {
-  return {GenerateCommand(), ChatCommand(),       BatchCommand(), ScoreCommand(),
-          TokenizeCommand(), DetokenizeCommand(), PlanCommand(),  InspectCommand(),
-          DoctorCommand(),   CompletionCommand(), ManCommand()};
+  return {GenerateCommand(),   ChatCommand(),       BatchCommand(), ScoreCommand(), TokenizeCommand(),
+          DetokenizeCommand(), EncodeCommand(),     ParseCommand(), PlanCommand(),  InspectCommand(),
+          DoctorCommand(),     CompletionCommand(), ManCommand()};
 }
 
 std::vector<CommandSpec> AllSpecs() {

@@ -23,6 +23,8 @@ Command BatchCommand();
 Command ScoreCommand();
 Command TokenizeCommand();
 Command DetokenizeCommand();
+Command EncodeCommand();
+Command ParseCommand();
 Command PlanCommand();
 Command InspectCommand();
 Command DoctorCommand();

@@ -78,6 +78,13 @@ Result<bool> LineReader::Next(Line* line) {
   }
 }
 
+Result<LineReader> OpenLines(const std::string& path, size_t max_line_bytes) {
+  if (path == "-") return LineReader(FileDescriptor(::dup(STDIN_FILENO)), "standard input", max_line_bytes);
+  uint64_t size = 0;
+  DEEPINFER_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegularFile(path, &size));
+  return LineReader(std::move(fd), path, max_line_bytes);
+}
+
 bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 Result<InputScan> ScanInput(const std::string& path) {

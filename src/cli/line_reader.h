@@ -36,6 +36,9 @@ class LineReader {
   int64_t number_ = 0;
 };
 
+/// Lines of a file, or of standard input for "-". Errors: kNotFound, kIo.
+Result<LineReader> OpenLines(const std::string& path, size_t max_line_bytes);
+
 /// Whether a line holds nothing but white space of JSON.
 bool IsBlank(std::string_view text);
 

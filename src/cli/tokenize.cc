@@ -1,11 +1,10 @@
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/line_reader.h"
 #include "cli/output.h"
+#include "cli/tokenizer_option.h"
 #include "tokenizer/detokenizer.h"
 #include "tokenizer/tokenizer.h"
 
@@ -14,26 +13,7 @@ namespace {
 
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
 
-OptionGroup TokenizerOptions() {
-  OptionGroup group{.title = "Tokenizer", .options = {}};
-  group.options.push_back({.name = "--tokenizer",
-                           .kind = ValueKind::kFolder,
-                           .value = "DIR",
-                           .help = "folder with tokenizer.json, or the file itself; default: the model's"});
-  return group;
-}
-
-Result<std::shared_ptr<const Tokenizer>> LoadTokenizer(const Arguments& args, const std::string& model) {
-  std::filesystem::path path = args.Text("--tokenizer");
-  if (path.empty()) {
-    DEEPINFER_ASSIGN_OR_RETURN(path, FindModel(model));
-  } else if (!model.empty()) {
-    return InvalidArgument("MODEL and --tokenizer exclude each other", "--tokenizer");
-  }
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) path /= "tokenizer.json";
-  return Tokenizer::Load(path.string());
-}
+OptionGroup TokenizerOptions() { return {.title = "Tokenizer", .options = {TokenizerOption()}}; }
 
 std::string CommaSeparated(const std::vector<int32_t>& ids) {
   std::string out;

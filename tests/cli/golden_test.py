@@ -17,7 +17,7 @@ from pathlib import Path
 from program import Program, program_from_arguments
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
-COMMANDS = ("generate", "chat", "batch", "score", "tokenize", "detokenize", "plan", "inspect", "doctor", "completion", "man")
+COMMANDS = ("generate", "chat", "batch", "score", "tokenize", "detokenize", "encode", "parse", "plan", "inspect", "doctor", "completion", "man")
 
 CASES = {
     "help": ["--help"],
