@@ -1,0 +1,2 @@
+deepinfer_fuzzer(fuzz_recipe_request SOURCES fuzz_recipe_request.cc DEPS recipe)
+deepinfer_fuzzer(fuzz_recipe_answer SOURCES fuzz_recipe_answer.cc DEPS recipe)
