@@ -115,6 +115,8 @@ struct LinearParams {
   WeightView weight;        // [N, K], N % G == 0
   Bf16* y = nullptr;        // out [T, N]
   float* y_f32 = nullptr;   // out [T, N]
+  /// y_f32 only: the sums are rounded correctly, because what follows rounds to bf16. Logits do without.
+  bool correctly_rounded = false;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -298,7 +298,10 @@ void ForwardPass::ComputeLogits() {
     RmsNorm(hidden_rows, parts_.weights->norm, hidden, b_.x.data(), count);
     outputs_[c].rows = count;
     outputs_[c].logits.resize(static_cast<size_t>(count * vocab));
-    LinearF32(b_.x.data(), parts_.weights->head, outputs_[c].logits.data(), count);
+    ops_.Linear(ctx_, {.rows = count,
+                       .x = b_.x.data(),
+                       .weight = parts_.weights->head,
+                       .y_f32 = outputs_[c].logits.data()});
     parts_.counts.logits_rows += count;
   }
 }
@@ -349,7 +352,7 @@ void ForwardPass::Linear(const Bf16* x, const kernels::WeightView& weight, Bf16*
 }
 
 void ForwardPass::LinearF32(const Bf16* x, const kernels::WeightView& weight, float* y, int64_t rows) {
-  ops_.Linear(ctx_, {.rows = rows, .x = x, .weight = weight, .y_f32 = y});
+  ops_.Linear(ctx_, {.rows = rows, .x = x, .weight = weight, .y_f32 = y, .correctly_rounded = true});
 }
 
 void ForwardPass::RmsNorm(const Bf16* x, const Bf16* weight, int64_t dim, Bf16* y, int64_t rows) {

@@ -374,7 +374,7 @@ struct SparseAttentionCase {
       runner.ops().SparseAttention(runner.Context(limits), p);
       PutRows(result, heads * dim, batch, &out);
     }
-    return {{"out", Match::kBf16, dim, out}};
+    return {{"out", Match::kExact, dim, out}};
   }
 
   /// Against a plain softmax over the keys named by the definition; only the rounding of P differs.
@@ -500,7 +500,7 @@ struct SlotAttentionCase {
       runner.ops().SlotAttention(runner.Context(limits), p);
       PutRows(result, heads * dim, batch, &out);
     }
-    return {{"out", Match::kBf16, dim, out}};
+    return {{"out", Match::kExact, dim, out}};
   }
 
   /// A row without filled slots gives zeros.

@@ -38,13 +38,17 @@ struct LinearCase {
                                  : rng.Pick<int64_t>({1, 7, 32, 33, 64, 100, 288})),
         out_features(groups * rng.Pick<int64_t>({1, 2, 5, 16, 31, 33, 64, 65, 100})),
         is_f32(rng.Chance(0.4)),
+        correctly_rounded(is_f32 && rng.Chance(0.5)),
         x(Activations(rng, rows, groups * in_features, Range::kSquarable)),
         weight(rng, kFormat, out_features, in_features) {
     if (kIsQuantized) x = OnFp8Grid(x);
   }
   std::string Describe() const {
     return FormatName(kFormat) + " [" + std::to_string(out_features) + ", " + std::to_string(in_features) +
-           "], " + std::to_string(groups) + " groups, to " + (is_f32 ? "fp32" : "bf16");
+           "], " + std::to_string(groups) + " groups, to " +
+           (correctly_rounded ? "rounded fp32"
+            : is_f32          ? "fp32"
+                              : "bf16");
   }
 
   Outputs Run(OpRunner& runner, const Batches& batches) const {
@@ -61,6 +65,7 @@ struct LinearCase {
       p.weight = weight.view();
       p.y_f32 = is_f32 ? y_f32.data() : nullptr;
       p.y = is_f32 ? nullptr : y.data();
+      p.correctly_rounded = correctly_rounded;
       WorkspaceLimits limits;
       limits.max_rows = p.rows;
       limits.max_in_features = groups * in_features;
@@ -69,7 +74,7 @@ struct LinearCase {
       if (is_f32) PutRows(y_f32, out_features, batch, &out_f32);
       if (!is_f32) PutRows(y, out_features, batch, &out);
     }
-    if (is_f32) return {{"y_f32", Match::kFp32, out_features, out_f32}};
+    if (is_f32) return {{"y_f32", correctly_rounded ? Match::kExact : Match::kFp32, out_features, out_f32}};
     return {{"y", Match::kExact, out_features, out}};
   }
 
@@ -95,7 +100,7 @@ struct LinearCase {
   }
 
   int64_t rows, groups, in_features, out_features;
-  bool is_f32;
+  bool is_f32, correctly_rounded;
   std::vector<Bf16> x;
   RandomWeight weight;
 };
@@ -147,8 +152,9 @@ struct HcMixesCase {
       PutRows(batch_post, n, batch, &post);
       PutRows(batch_comb, n * n, batch, &comb);
     }
-    return {
-        {"pre", Match::kFp32, n, pre}, {"post", Match::kFp32, n, post}, {"comb", Match::kFp32, n * n, comb}};
+    return {{"pre", Match::kExact, n, pre},
+            {"post", Match::kExact, n, post},
+            {"comb", Match::kExact, n * n, comb}};
   }
 
   /// spec: model.md §14.6
@@ -202,7 +208,7 @@ struct HcCollapseCase {
       PutRows(y, hidden, batch, &collapsed);
       PutRows(tap, hidden, batch, &mean);
     }
-    return {{"collapsed", Match::kExact, hidden, collapsed}, {"mean", Match::kBf16, hidden, mean}};
+    return {{"collapsed", Match::kExact, hidden, collapsed}, {"mean", Match::kExact, hidden, mean}};
   }
 
   int64_t rows, n, hidden;
@@ -320,9 +326,9 @@ struct MoeRouteCase {
       PutRows(batch_ids, k, batch, &ids);
       PutRows(batch_weights, k, batch, &weights);
     }
-    return {{"scores", Match::kFp32, experts, scores},
-            {"ids", Match::kFormula, k, ids},
-            {"weights", Match::kFormula, k, weights}};
+    return {{"scores", Match::kExact, experts, scores},
+            {"ids", Match::kExact, k, ids},
+            {"weights", Match::kExact, k, weights}};
   }
 
   /// The choice and the weights follow from the scores: repeatedly take the best expert that is left.

@@ -170,7 +170,7 @@ struct RopeTablesCase {
       PutRows(batch_cos, freqs, batch, &cos);
       PutRows(batch_sin, freqs, batch, &sin);
     }
-    return {{"cos", Match::kFp32, freqs, cos}, {"sin", Match::kFp32, freqs, sin}};
+    return {{"cos", Match::kExact, freqs, cos}, {"sin", Match::kExact, freqs, sin}};
   }
 
   int64_t rows, freqs;

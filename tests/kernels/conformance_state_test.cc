@@ -398,7 +398,7 @@ struct EngramGateCase {
       PutRows(values, n * hidden, batch, &out);
       if (wants_gate) PutRows(batch_gates, n, batch, &gates);
     }
-    return {{"streams", Match::kExact, hidden, out}, {"gate", Match::kFp32, n, gates}};
+    return {{"streams", Match::kExact, hidden, out}, {"gate", Match::kExact, n, gates}};
   }
 
   /// Image rows keep every bit, signs of zeros included.

@@ -121,8 +121,12 @@ HWY_INLINE void SoftmaxBlock(const AttendState& s, int64_t head, const KeySlot* 
       best = i;
     }
   }
-  if (best >= 0) max = scores[best] = ExactScore(s, head, best);
+  if (best >= 0) {
+    scores[best] = ExactScore(s, head, best);
+    max = HWY_MAX(s.max[head], scores[best]);
+  }
   const double alpha = hn::GetLane(Exp(hn::Set(d, s.max[head] - max)));
+  s.alpha[head] = alpha;
   // 2. exp, its sum, its bf16 rounding for the products with the keys. What is absent gives no p at all.
   Wide sum = SetWide(0.0);
   for (int64_t i = 0; i < kSlotBlock; i += kLanes) {
@@ -157,23 +161,61 @@ void AttendBlock(const AttendState& s, const KeySlot* slots, int64_t count) {
   for (; h < s.heads; ++h) WeightedSums<1>(s, h, count);
 }
 
-/// The sink joins the denominator; pair order back to natural order.
-void AttendFinish(const AttendState& s, const float* sink, Bf16* out) {
+/// What float runs may be wrong by, relative to the largest output of a head: several times what is seen.
+constexpr float kWeightedSumError = 0x1p-21f;
+
+/// Channels [begin, begin + count) of a head whose outputs lie near a tie, appended to the list.
+HWY_INLINE int64_t ListTies(VF even, VF odd, VF tolerance, int64_t first, int64_t count, int32_t* list) {
+  if (HWY_LIKELY(hn::AllFalse(DF(), hn::Or(NearTie(even, tolerance), NearTie(odd, tolerance))))) return 0;
+  alignas(64) float flags[kPair];
+  hn::Store(hn::IfThenElseZero(NearTie(even, tolerance), Set(1.0f)), DF(), flags);
+  hn::Store(hn::IfThenElseZero(NearTie(odd, tolerance), Set(1.0f)), DF(), flags + kLanes);
+  int64_t found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (flags[i % 2 * kLanes + i / 2] != 0) list[found++] = static_cast<int32_t>(first + i);
+  }
+  return found;
+}
+
+/// The sink joins the denominator; pair order back to natural order; ties are listed.
+int64_t AttendFinish(const AttendState& s, const float* sink, Bf16* out) {
+  int64_t found = 0;
   for (int64_t h = 0; h < s.heads; ++h) {
-    const double sink_weight = hn::GetLane(Exp(hn::Set(DD(), double{sink[h]} - s.max[h])));
-    const Wide denominator = SetWide(s.sum[h] + sink_weight);
+    s.sum[h] += hn::GetLane(Exp(hn::Set(DD(), double{sink[h]} - s.max[h])));
+    const Wide denominator = SetWide(s.sum[h]);
     const double* acc = s.acc + h * s.tile_stride;
+    VF largest = Zero();
+    for (int64_t i = 0; i < s.tile_stride; i += kLanes) {
+      largest = hn::Max(largest, hn::Abs(Narrow(Div(LoadWide(acc + i), denominator))));
+    }
+    const VF tolerance = Set(MaxLanes(largest) * kWeightedSumError);
     ForSteps(s.dim, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-      StoreWidePairN({Div(LoadWide(acc + i), denominator), Div(LoadWide(acc + i + kLanes), denominator)},
-                     out + h * s.dim + i, count);
+      const VF even = Narrow(Div(LoadWide(acc + i), denominator));
+      const VF odd = Narrow(Div(LoadWide(acc + i + kLanes), denominator));
+      StorePairN(even, odd, out + h * s.dim + i, count);
+      found += ListTies(even, odd, tolerance, h * s.dim + i, count, s.ties + found);
     });
   }
+  return found;
+}
+
+/// The share of one decoded block in the denominator of a head, in double: sum of exp(score - max).
+double ExactWeights(const AttendState& s, int64_t head, const KeySlot* slots, int64_t count) {
+  double scores[kSlotBlock];
+  for (int64_t i = 0; i < kSlotBlock; ++i) {
+    const bool present = i < count && slots[i].kind != KeySlot::kNone;
+    scores[i] = present ? ExactScore(s, head, i) - s.max[head] : -HUGE_VAL;
+  }
+  Wide sum = SetWide(0.0);
+  for (int64_t i = 0; i < kSlotBlock; i += kLanes) sum = Add(sum, Exp(LoadWide(scores + i)));
+  return SumWide(sum);
 }
 
 void Fill(KernelTable& table) {
   table.decode_keys = DecodeKeys;
   table.attend_block = AttendBlock;
   table.attend_finish = AttendFinish;
+  table.exact_weights = ExactWeights;
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ size_t MoeThreadBytes();
 size_t MoeSharedBytes(int64_t rows, int64_t hidden, int64_t intermediate, int64_t num_experts, int64_t k);
 size_t HcSharedBytes(int64_t rows, int64_t hc_mult);
 size_t RouteSharedBytes(int64_t rows, int64_t num_experts);
-size_t AttentionThreadBytes(int64_t dim);
+size_t AttentionThreadBytes(int64_t dim, int64_t max_list);
 size_t IndexThreadBytes(int64_t heads, int64_t dim);
 size_t SelectThreadBytes(int64_t columns);
 

@@ -65,7 +65,7 @@ std::unique_ptr<const Ops> MakeCpuOps(std::string_view target) {
 
 size_t CpuOps::WorkspaceBytes(const WorkspaceLimits& limits) const {
   const size_t thread_bytes = std::max(
-      {ProductThreadBytes(), MoeThreadBytes(), AttentionThreadBytes(limits.head_dim),
+      {ProductThreadBytes(), MoeThreadBytes(), AttentionThreadBytes(limits.head_dim, limits.max_list),
        IndexThreadBytes(limits.index_heads, limits.index_head_dim), SelectThreadBytes(limits.max_entries)});
   const size_t shared_bytes =
       std::max({MoeSharedBytes(limits.max_rows, limits.hidden_size, limits.moe_intermediate_size,

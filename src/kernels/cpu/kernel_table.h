@@ -97,10 +97,12 @@ struct AttendState {
   float scale = 0;
   float* tile = nullptr;     // [kSlotBlock, tile_stride] decoded keys, pair order
   double* scores = nullptr;  // [kHeadTile, kSlotBlock]
-  float* p = nullptr;        // [kHeadTile, kSlotBlock]
   double* max = nullptr;     // [kHeadTile]
-  double* sum = nullptr;     // [kHeadTile]
+  double* sum = nullptr;     // [kHeadTile] denominators, the sink once attend_finish ran
   double* acc = nullptr;     // [kHeadTile, tile_stride], pair order
+  float* p = nullptr;        // [kHeadTile, kSlotBlock] of the block at hand
+  double* alpha = nullptr;   // [kHeadTile] what the block at hand multiplied the sums before it by
+  int32_t* ties = nullptr;   // [kHeadTile * dim] head * dim + channel of the outputs near a tie
 };
 
 /// scores of `rows` rows against one tile of keys, from the dots of every head.
@@ -143,7 +145,9 @@ struct KernelTable {
   // Attention (attention_kernels.cc) and indexer (index_kernels.cc).
   void (*decode_keys)(const KeySlot* slots, int64_t count, int64_t dim, float* tile, int64_t tile_stride);
   void (*attend_block)(const AttendState& s, const KeySlot* slots, int64_t count);
-  void (*attend_finish)(const AttendState& s, const float* sink, Bf16* out);
+  /// Returns the number of outputs so near a tie that the error of the weighted sums could decide their rounding; lists them.
+  int64_t (*attend_finish)(const AttendState& s, const float* sink, Bf16* out);
+  double (*exact_weights)(const AttendState& s, int64_t head, const KeySlot* slots, int64_t count);
   void (*score_tile)(const ScoreTileArgs& a);
 };
 

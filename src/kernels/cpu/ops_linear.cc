@@ -75,7 +75,7 @@ size_t ProductThreadBytes() {
 
 void CpuOps::Linear(const OpContext& ctx, const LinearParams& p) const {
   const int64_t out = p.weight.out_features;
-  ForProductTiles(ctx, kernels_, p, p.y != nullptr && NeedsWide(p.weight.format),
+  ForProductTiles(ctx, kernels_, p, p.y != nullptr ? NeedsWide(p.weight.format) : p.correctly_rounded,
                   [&](const double* sums, int64_t row, int64_t rows, int64_t begin, int64_t count) {
                     kernels_.store_tile(sums, rows, count, p.y == nullptr ? nullptr : p.y + row * out + begin,
                                         p.y_f32 == nullptr ? nullptr : p.y_f32 + row * out + begin, out);

@@ -167,8 +167,8 @@ void HcExpand(const Bf16* y, const Bf16* streams, const float* post, const float
 void StreamMean(const Bf16* streams, int64_t hc_mult, int64_t hidden, Bf16* y) {
   const Wide divisor = SetWide(static_cast<double>(hc_mult));
   ForSteps(hidden, kPair, [&](int64_t i, int64_t count) HWY_ATTR {
-    WidePair sum = LoadWidePairN(streams + i, count);
-    for (int64_t k = 1; k < hc_mult; ++k) {
+    WidePair sum = ZeroWidePair();
+    for (int64_t k = 0; k < hc_mult; ++k) {
       const WidePair v = LoadWidePairN(streams + k * hidden + i, count);
       sum = {Add(sum.even, v.even), Add(sum.odd, v.odd)};
     }
