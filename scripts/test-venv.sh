@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-requirements=(tokenizers==0.23.3)
+requirements=(tokenizers==0.23.3 deepseek-recipe==0.2.0)
 venv=build/test-venv
 stamp=$venv/.requirements
 
