@@ -35,7 +35,9 @@ int64_t Int(const json::Value& value) {
   return out;
 }
 
-AnswerCase CaseOf(const json::Value& line) {
+}  // namespace
+
+AnswerCase AnswerCaseOf(const json::Value& line) {
   AnswerCase out;
   out.id = Text(line, "id");
   out.parsing.tools = line.Find("tools")->AsBool();
@@ -59,8 +61,6 @@ AnswerCase CaseOf(const json::Value& line) {
   return out;
 }
 
-}  // namespace
-
 bool AnswerCase::has_ids() const {
   return !chunks.empty() && std::holds_alternative<std::vector<int32_t>>(chunks.front());
 }
@@ -82,7 +82,7 @@ Chunk AnswerCase::Joined() const {
 std::vector<AnswerCase> ReadAnswerCases(std::string_view file) {
   std::vector<AnswerCase> cases;
   const std::string path = std::string(DEEPINFER_TEST_DATA) + "/goldens/recipe/" + std::string(file);
-  for (const json::Value& line : testing::ReadJsonLines(path)) cases.push_back(CaseOf(line));
+  for (const json::Value& line : testing::ReadJsonLines(path)) cases.push_back(AnswerCaseOf(line));
   return cases;
 }
 

@@ -32,6 +32,8 @@ struct AnswerCase {
   Chunk Joined() const;
 };
 
+/// A line of parse.jsonl; its results are not read. Throws when a field is not as documented.
+AnswerCase AnswerCaseOf(const json::Value& line);
 /// The lines of a golden file; throws when it cannot be read.
 std::vector<AnswerCase> ReadAnswerCases(std::string_view file);
 /// Number of bytes of text, or of ids.
