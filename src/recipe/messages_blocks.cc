@@ -212,7 +212,9 @@ class TurnReader {
 
   bool ReadThought(const Block& block, AssistantMessage* message) {
     const auto thinking = block.values.Required("thinking", FieldType::kString, block.path, context_);
-    if (!thinking.has_value()) return false;
+    if (!thinking.has_value() || !block.values.Check("signature", FieldType::kString, block.path, context_)) {
+      return false;
+    }
     if (message->reasoning.has_value()) {
       *message->reasoning += "\n\n";
     } else {
@@ -267,7 +269,10 @@ class TurnReader {
   }
 
   bool ReadResultContent(const Block& block, Content* content, std::vector<std::string>* loaded_tools) {
-    if (!block.values.Check("content", FieldType::kStringOrArray, block.path, context_)) return false;
+    if (!block.values.Check("content", FieldType::kStringOrArray, block.path, context_) ||
+        !block.values.Check("is_error", FieldType::kBool, block.path, context_)) {
+      return false;
+    }
     const auto value = block.values["content"];
     if (!value.has_value()) return true;
     if (value->is_string()) {
@@ -368,7 +373,9 @@ class TurnReader {
   std::optional<ImageSource> ReadImage(const FieldValues& values, const FieldPath& path,
                                        const std::string& place) {
     static constexpr std::array<std::string_view, 3> kTypes = {"base64", "url", "file"};
-    const auto type = ReadVariant(*values["type"], path.Member("type"), kTypes, context_);
+    const auto type_value = values.Required("type", FieldType::kString, path, context_);
+    if (!type_value.has_value()) return std::nullopt;
+    const auto type = ReadVariant(*type_value, path.Member("type"), kTypes, context_);
     if (!type.has_value()) return std::nullopt;
     if (kTypes[*type] == "base64") return ReadBase64Image(values, path, place);
     const auto reject = [&](const std::string& what) {

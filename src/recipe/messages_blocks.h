@@ -39,7 +39,8 @@ inline constexpr Field kMessagesBlockFields[] = {
 };
 
 inline constexpr Field kMessagesSourceFields[] = {
-    {"type", FieldType::kString, FieldPresence::kRequired, "`base64`, `url`; `file` is refused for images"},
+    {"type", FieldType::kAny, FieldPresence::kOptional,
+     "required for images: `base64`, `url`; `file` is refused"},
     {"media_type", FieldType::kAny, FieldPresence::kNullable,
      "`base64`: `image/jpeg`, `image/jpg`, `image/png`, `image/gif`, `image/webp`; anything for a document"},
     {"data", FieldType::kAny, FieldPresence::kOptional, "`base64`: required; wrong padding is repaired"},

@@ -50,6 +50,7 @@ constexpr Field kBodyFields[] = {
      "needs thinking off; "
      "without tools nothing is forced",
      ReadToolChoice},
+    {"parallel_tool_calls", Type::kBool, Presence::kNullable, "ignored"},
     {"user_id", Type::kAny, Presence::kNullable, "separates users in the cache", ReadUserId},
 };
 
@@ -200,7 +201,8 @@ bool ReadTool(JsonView value, size_t index, const FieldPath& path, RequestContex
   }
   if (!CheckToolName(values.Text("name"), fmt::format("tools[{}].function.name", index), context))
     return false;
-  return AddTool(MakeTool(values, "parameters"), context);
+  context.conversation().tools.push_back(MakeTool(values, "parameters"));
+  return true;
 }
 
 bool ReadTools(JsonView value, const FieldPath& path, RequestContext& context) {

@@ -62,6 +62,7 @@ constexpr Field kToolChoiceFields[] = {
     {"type", Type::kString, Presence::kRequired,
      "`auto`, `any` (like `auto`), `none`, `tool` (a forced call; needs thinking off)"},
     {"name", Type::kAny, Presence::kOptional, "`tool`: required, a declared tool"},
+    {"disable_parallel_tool_use", Type::kBool, Presence::kNullable, "ignored"},
 };
 
 constexpr Field kOutputConfigFields[] = {
@@ -135,7 +136,8 @@ bool ReadTool(JsonView value, size_t index, const FieldPath& path, RequestContex
   Tool tool = MakeTool(values, "input_schema");
   if (!tool.parameters.has_value()) tool.parameters.emplace();  // null, which is no schema
   tool.defer_loading = values.Flag("defer_loading");
-  return AddTool(std::move(tool), context);
+  context.conversation().tools.push_back(std::move(tool));
+  return true;
 }
 
 bool ReadTools(JsonView value, const FieldPath& path, RequestContext& context) {

@@ -37,6 +37,7 @@ std::optional<std::string> ParametersFault(const json::Value& parameters) {
 }
 
 bool CheckUnique(RequestContext& context) {
+  if (context.tool_choice.kind == RequestedToolChoice::Kind::kNone) return true;
   std::unordered_set<std::string_view> names;
   for (const Tool& tool : context.conversation().tools) {
     if (!names.insert(tool.name).second) {
@@ -44,6 +45,17 @@ bool CheckUnique(RequestContext& context) {
     }
   }
   return true;
+}
+
+bool IsStrict(const Tool& tool) { return tool.strict.value_or(false); }
+
+// Strict tools were normalised before, whose messages say more.
+bool CheckParameters(const Tool& tool, RequestContext& context) {
+  if (!tool.parameters.has_value()) return true;
+  const auto fault = ParametersFault(*tool.parameters);
+  if (!fault.has_value()) return true;
+  return context.Reject(RejectKind::kSchema,
+                        fmt::format("Invalid schema for function '{}': {}", tool.name, Shortened(*fault)));
 }
 
 // Applies `tool_choice` to the declared tools.
@@ -95,18 +107,26 @@ void DropLoadsOfAbsentTools(Conversation* conversation) {
 
 bool NormaliseStrictTools(RequestContext& context) {
   std::vector<Tool>& tools = context.conversation().tools;
-  const auto is_strict = [](const Tool& tool) { return tool.strict.value_or(false); };
-  if (std::none_of(tools.begin(), tools.end(), is_strict)) return true;
-  if (!std::all_of(tools.begin(), tools.end(), is_strict)) {
+  for (Tool& tool : tools) {
+    if (!IsStrict(tool)) continue;
+    auto normalised = NormalizeStrictSchema(tool.parameters.value_or(nullptr));
+    if (!normalised.ok()) return context.Reject(RejectKind::kSchema, normalised.status().message());
+    if (!CheckParameters(tool, context)) return false;
+    tool.parameters = *std::move(normalised);
+  }
+  if (std::any_of(tools.begin(), tools.end(), IsStrict) &&
+      !std::all_of(tools.begin(), tools.end(), IsStrict)) {
     return context.Reject(RejectKind::kSchema,
                           "Cannot use strict tool with non-strict tool in the same request");
   }
-  for (Tool& tool : tools) {
-    auto normalised = NormalizeStrictSchema(tool.parameters.value_or(nullptr));
-    if (!normalised.ok()) return context.Reject(RejectKind::kSchema, normalised.status().message());
-    tool.parameters = *std::move(normalised);
-  }
   return true;
+}
+
+bool CheckPlainSchemas(RequestContext& context) {
+  const std::vector<Tool>& tools = context.conversation().tools;
+  return context.tool_choice.kind == RequestedToolChoice::Kind::kNone ||
+         std::all_of(tools.begin(), tools.end(),
+                     [&](const Tool& tool) { return IsStrict(tool) || CheckParameters(tool, context); });
 }
 
 }  // namespace
@@ -144,19 +164,8 @@ Tool MakeTool(const FieldValues& values, std::string_view parameters) {
   return tool;
 }
 
-bool AddTool(Tool tool, RequestContext& context) {
-  if (tool.parameters.has_value()) {
-    if (const auto fault = ParametersFault(*tool.parameters)) {
-      return context.Reject(RejectKind::kSchema, fmt::format("Invalid schema for function '{}': {}",
-                                                             tool.name, Shortened(*fault)));
-    }
-  }
-  context.conversation().tools.push_back(std::move(tool));
-  return true;
-}
-
 bool ResolveTools(RequestContext& context) {
-  if (!CheckUnique(context) || !ResolveChoice(context)) return false;
+  if (!CheckPlainSchemas(context) || !CheckUnique(context) || !ResolveChoice(context)) return false;
   DropLoadsOfAbsentTools(&context.conversation());
   return NormaliseStrictTools(context);
 }

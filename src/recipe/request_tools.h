@@ -16,11 +16,8 @@ bool CheckToolName(std::string_view name, std::string_view place, RequestContext
 /// The tool that a checked object declares: name, description, strict, and its schema under the given name.
 Tool MakeTool(const FieldValues& values, std::string_view parameters);
 
-/// Checks the parameters (a JSON Schema of type object, or none) and appends the tool.
-bool AddTool(Tool tool, RequestContext& context);
-
-/// Declared names are unique, the choice names one of them, and only what may be called stays: spec recipe.md §7. Strict schemas are
-/// normalised here.
+/// Declared names are unique, parameters are JSON Schemas of type object, the choice names one of the tools, and only what may be
+/// called stays (spec: recipe.md §7). Strict schemas are normalised here. With `tool_choice: none` only the names count.
 bool ResolveTools(RequestContext& context);
 
 /// The grammar constraint for the tools (kToolCall, kToolCallRequired), or nothing without tools.

@@ -93,7 +93,10 @@ class ItemReader {
   }
 
   bool ReadReasoning(const FieldValues& values, const FieldPath& path) {
-    if (!values.Check("content", FieldType::kArray, path, context_)) return false;
+    if (!values.Check("content", FieldType::kArray, path, context_) ||
+        !values.Check("encrypted_content", FieldType::kString, path, context_)) {
+      return false;
+    }
     std::string text;
     const auto content = values["content"];
     if (content.has_value() && content->is_array()) {
@@ -174,9 +177,15 @@ class ItemReader {
     return AddCall(*id, std::string(name->AsString()), arguments + "}");
   }
 
+  bool CheckExecution(const FieldValues& values, const FieldPath& path) {
+    static constexpr std::array<std::string_view, 2> kExecutions = {"client", "server"};
+    const auto execution = values["execution"];
+    return !execution.has_value() || ReadVariant(*execution, path.Member("execution"), kExecutions, context_);
+  }
+
   bool ReadSearchCall(const FieldValues& values, const FieldPath& path) {
     const auto arguments = values.Required("arguments", FieldType::kObject, path, context_);
-    if (!arguments.has_value()) return false;
+    if (!arguments.has_value() || !CheckExecution(values, path)) return false;
     const auto id = ReadCallId(values, path);
     if (!id.has_value()) return false;
     std::string text;
@@ -195,7 +204,7 @@ class ItemReader {
 
   bool ReadSearchOutput(const FieldValues& values, const FieldPath& path) {
     const auto tools = values.Required("tools", FieldType::kArray, path, context_);
-    if (!tools.has_value()) return false;
+    if (!tools.has_value() || !CheckExecution(values, path)) return false;
     const auto id = ReadCallId(values, path);
     if (!id.has_value()) return false;
     ResponsesToolReader::Listing listing;

@@ -15,6 +15,7 @@ inline constexpr Field kResponsesItemFields[] = {
      "`message`: required, `user`, `assistant`, `system`, `developer` (like `system`)"},
     {"content", FieldType::kAny, FieldPresence::kOptional,
      "`message`: required, a string or blocks; `reasoning`: blocks with a `text`, joined with a newline"},
+    {"encrypted_content", FieldType::kAny, FieldPresence::kNullable, "`reasoning`: a string, ignored"},
     {"call_id", FieldType::kAny, FieldPresence::kOptional,
      "calls and outputs: required, not empty, once in the input. The outputs of all calls follow them, "
      "nothing between"},
@@ -26,6 +27,7 @@ inline constexpr Field kResponsesItemFields[] = {
     {"input", FieldType::kAny, FieldPresence::kOptional, "`custom_tool_call`: required, a string"},
     {"output", FieldType::kAny, FieldPresence::kOptional,
      "`function_call_output`, `custom_tool_call_output`: required, a string or blocks"},
+    {"execution", FieldType::kAny, FieldPresence::kNullable, "searches: `client` or `server`, ignored"},
     {"tools", FieldType::kAny, FieldPresence::kOptional,
      "`tool_search_output`: required, tools that the model may call from here on"},
 };

@@ -58,10 +58,10 @@ bool ResponsesToolReader::CheckFunctionTypes(const FieldValues& values, const Fi
          values.Check("strict", FieldType::kBool, path, context_);
 }
 
-bool ResponsesToolReader::Add(Tool tool, Listing* listing) {
+void ResponsesToolReader::Add(Tool tool, Listing* listing) {
   tool.defer_loading = deferred_;
   listing->names.push_back(tool.name);
-  return AddTool(std::move(tool), context_);
+  context_.conversation().tools.push_back(std::move(tool));
 }
 
 bool ResponsesToolReader::ReadFunction(const FieldValues& values, const FieldPath& path,
@@ -70,7 +70,8 @@ bool ResponsesToolReader::ReadFunction(const FieldValues& values, const FieldPat
     return false;
   listing->echo.emplace_back(Echo(values, {"type", "name", "description", "parameters", "strict"}));
   listing->flat.push_back(listing->echo.back());
-  return Add(MakeTool(values, "parameters"), listing);
+  Add(MakeTool(values, "parameters"), listing);
+  return true;
 }
 
 bool ResponsesToolReader::ReadNamespace(const FieldValues& values, const FieldPath& path,
@@ -133,7 +134,8 @@ bool ResponsesToolReader::ReadNamespaceTool(JsonView value, const FieldPath& pat
   // A schema's error names the tool as the model would see it.
   tool.name = FlatName(name_space.Text("name"), name);
   context_.request.namespaces.push_back({tool.name, std::string(name_space.Text("name")), std::string(name)});
-  return Add(std::move(tool), listing);
+  Add(std::move(tool), listing);
+  return true;
 }
 
 std::string ResponsesToolReader::FlatName(std::string_view name_space, std::string_view name) {
@@ -154,7 +156,8 @@ bool ResponsesToolReader::ReadCustom(const FieldValues& values, const FieldPath&
   listing->echo.emplace_back(Echo(values, {"type", "name"}));
   listing->flat.push_back(listing->echo.back());
   context_.request.custom_tools.emplace_back(kApplyPatchName);
-  return Add(ApplyPatchTool(), listing);
+  Add(ApplyPatchTool(), listing);
+  return true;
 }
 
 bool ResponsesToolReader::ReadSearch(const FieldValues& values, const FieldPath& path, Listing* listing) {
@@ -170,7 +173,8 @@ bool ResponsesToolReader::ReadSearch(const FieldValues& values, const FieldPath&
   tool.name = "tool_search";
   if (const auto description = values["description"]) tool.description = description->AsString();
   if (const auto parameters = values["parameters"]) tool.parameters = parameters->ToValue();
-  return Add(std::move(tool), listing);
+  Add(std::move(tool), listing);
+  return true;
 }
 
 }  // namespace deepinfer::recipe

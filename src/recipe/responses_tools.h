@@ -60,7 +60,7 @@ class ResponsesToolReader {
   bool ReadCustom(const FieldValues& values, const FieldPath& path, Listing* listing);
   bool ReadSearch(const FieldValues& values, const FieldPath& path, Listing* listing);
   bool CheckFunctionTypes(const FieldValues& values, const FieldPath& path);
-  bool Add(Tool tool, Listing* listing);
+  void Add(Tool tool, Listing* listing);
   std::string FlatName(std::string_view name_space, std::string_view name);
 
   RequestContext& context_;
