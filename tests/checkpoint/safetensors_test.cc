@@ -2,21 +2,14 @@
 #include "checkpoint/safetensors.h"
 
 #include <algorithm>
-#include <ctime>
 #include <functional>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "checkpoint/safetensors_writer.h"
+#include "support/cpu_timer.h"
 #include "temp_dir.h"
-
-// Sanitizers slow the parser several times; the bound is for the program that users run.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double kSanitizerFactor = 10;
-#else
-constexpr double kSanitizerFactor = 1;
-#endif
 
 namespace deepinfer {
 namespace {
@@ -338,12 +331,12 @@ std::string RepeatedToSize(std::string_view prefix, const std::function<std::str
 }
 
 void ExpectQuickRefusal(const std::string& json, uint64_t data_bytes, double seconds = 1.0) {
-  const std::clock_t start = std::clock();  // processor time: other programs must not fail the test
+  const testing::CpuTimer timer;
   const auto header = Parse(json, data_bytes);
-  const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  const double took = timer.Seconds();
   EXPECT_FALSE(header.ok());
 #ifdef NDEBUG
-  EXPECT_LT(took, seconds * kSanitizerFactor);
+  EXPECT_LT(took, seconds * testing::kSanitizerFactor);
 #else
   static_cast<void>(took + seconds);
 #endif

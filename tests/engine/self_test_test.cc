@@ -1,20 +1,13 @@
 #include "engine/self_test.h"
 
-#include <ctime>
-
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
 #include "kernels/reference/reference_ops.h"
+#include "support/cpu_timer.h"
 
 namespace deepinfer {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double kSlowness = 20;
-#else
-constexpr double kSlowness = 1;
-#endif
 
 void Damage(Bf16* value) { *value = ToBf16(1000.0); }
 void Damage(float* value) { *value = 1000; }
@@ -108,10 +101,9 @@ TEST(SelfTest, EveryTargetAgrees) {
 }
 
 TEST(SelfTest, QuickIsQuick) {
-  const std::clock_t begin = std::clock();  // of the process, all threads
+  const testing::CpuTimer timer;
   ASSERT_TRUE(RunSelfTest(KernelTargets().front(), SelfTestDepth::kQuick, 1).ok());
-  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  EXPECT_LT(seconds, 0.3 * kSlowness);
+  EXPECT_LT(timer.Seconds(), 0.3 * testing::kSanitizerFactor);
 }
 
 }  // namespace
