@@ -18,6 +18,8 @@ LEVELS = {
     "recipe": 3,
     "sampling": 3,
     "model": 3,
+    "cache": 3,
+    "scheduler": 4,
     "engine": 5,
     "cli": 7,
 }

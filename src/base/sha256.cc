@@ -42,6 +42,9 @@ Sha256Digest Sha256::Finish() {
   return digest;
 }
 
+// Without a type the context keeps the algorithm that it looked up, and its memory.
+void Sha256::Reset() { CheckMemory(EVP_DigestInit_ex(Context(context_), nullptr, nullptr) == 1); }
+
 Sha256Digest Sha256Of(std::string_view text) {
   Sha256 hash;
   hash.Update(text);

@@ -12,7 +12,7 @@ namespace deepinfer {
 
 using Sha256Digest = std::array<uint8_t, 32>;
 
-/// Incremental hash. Move-only; after Finish only destruction is allowed.
+/// Incremental hash. Move-only; after Finish only Reset and destruction are allowed.
 class Sha256 {
  public:
   Sha256();
@@ -25,6 +25,8 @@ class Sha256 {
   void Update(std::span<const std::byte> bytes);
   void Update(std::string_view text);
   Sha256Digest Finish();
+  /// Begins another message; takes no memory.
+  void Reset();
 
  private:
   void* context_;  // EVP_MD_CTX; OpenSSL's headers stay inside sha256.cc
