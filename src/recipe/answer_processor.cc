@@ -9,7 +9,12 @@ namespace deepinfer::recipe {
 namespace {
 
 OutputParser MakeParser(const AnswerOptions& options) {
-  return options.plain ? OutputParser::Plain(options.parsing.stops) : OutputParser(options.parsing);
+  ParsingOptions parsing = options.parsing;
+  // The text is valid UTF-8: anything else cannot stand in it, but its bytes could match in the middle of a character.
+  std::erase_if(parsing.stops, [](const std::string& stop) {
+    return unicode::FindInvalidUtf8(stop) != std::string_view::npos;
+  });
+  return options.plain ? OutputParser::Plain(std::move(parsing.stops)) : OutputParser(parsing);
 }
 
 }  // namespace

@@ -110,6 +110,12 @@ TEST(AnswerProcessor, AStopSequenceMayEndWithTheRepairOfAHalfCharacter) {
   EXPECT_EQ(collector.answer().reason, FinishReason::kStopSequence);
 }
 
+TEST(AnswerProcessor, AStopSequenceThatIsNoTextNeverMatches) {
+  const Answer answer = AnswerTo(Options(ParserStage::kNone, {"\xBD\x9C"}), "a\uFF5Cb");
+  EXPECT_EQ(answer.text, "a\uFF5Cb");
+  EXPECT_EQ(answer.reason, FinishReason::kStop);
+}
+
 TEST(AnswerProcessor, HalfCharactersOfTextAndIdsBecomeOneCharacter) {
   AnswerCollector collector;
   AnswerProcessor processor(Options(ParserStage::kStart), V41Tokenizer(), &collector);
