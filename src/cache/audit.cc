@@ -55,7 +55,7 @@ Status StateCache::Impl::AuditSequences() const {
     const size_t count = sequence.blocks.size();
     const int64_t sealed_rows = static_cast<int64_t>(sequence.sealed()) * config_.block_tokens;
     const bool lengths_agree = sequence.start <= sequence.length && sequence.length <= sequence.furthest &&
-                               BlocksFor(sequence.furthest) <= static_cast<int64_t>(count) &&
+                               BlocksFor(sequence.length) <= static_cast<int64_t>(count) &&
                                sealed_rows <= std::max(sequence.length, sequence.write_floor);
     if (sequence.units.size() != count || sequence.sealed() > count || !lengths_agree) {
       return Internal(fmt::format("sequence {}: table of {} blocks, {} sealed, {} rows committed, {} written",

@@ -46,19 +46,17 @@ uint32_t BlockIndex::BucketOf(const Digest& key) const {
   return head & static_cast<uint32_t>(buckets_.size() - 1);
 }
 
-bool BlockIndex::SameContent(const Block& block, std::span<const int32_t> ids,
-                             const BlockContent& content) const {
-  return block.parent == content.parent &&
-         (block.parent != kNoIndex || block.parent_key == content.parent_key) &&
-         std::ranges::equal(ids, content.ids) && std::ranges::equal(block.items, content.items);
-}
-
 uint32_t BlockIndex::Find(const BlockContent& content, Exactness exactness) {
   for (uint32_t id = buckets_[BucketOf(content.key)]; id != kNoIndex; id = blocks_[id].bucket_next) {
     const Block& block = blocks_[id];
     if (block.key != content.key || block.exactness != exactness) continue;
-    if (SameContent(block, Ids(id), content)) return id;
-    ++collisions_;
+    const bool same_parent = block.parent == content.parent &&
+                             (block.parent != kNoIndex || block.parent_key == content.parent_key);
+    const bool same_rows =
+        std::ranges::equal(Ids(id), content.ids) && std::ranges::equal(block.items, content.items);
+    if (same_parent && same_rows) return id;
+    // Equal rows behind an exact and behind an approximate parent have the same key without being a collision.
+    if (!same_rows) ++collisions_;
   }
   return kNoIndex;
 }

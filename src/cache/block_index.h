@@ -76,7 +76,6 @@ class BlockIndex {
 
  private:
   uint32_t BucketOf(const Digest& key) const;
-  bool SameContent(const Block& block, std::span<const int32_t> ids, const BlockContent& content) const;
 
   size_t block_tokens_;
   std::vector<Block> blocks_;

@@ -179,7 +179,7 @@ struct CacheCounters {
   uint64_t evicted_blocks = 0;
   uint64_t evicted_snapshots = 0;  // pressure, budget and expiry
   uint64_t moved_units = 0;
-  uint64_t collisions = 0;  // equal key, other content
+  uint64_t collisions = 0;  // equal key, other ids or items
 };
 
 enum class ReleaseMode : uint8_t {
