@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,27 +12,29 @@
 #include "base/status.h"
 #include "cli/common_options.h"
 #include "engine/engine.h"
-#include "recipe/plain_chat.h"
+#include "recipe/prompt.h"
+#include "recipe/response.h"
 
 namespace deepinfer::cli {
 
-/// A prompt as ids. A chat prompt's answer is split into reasoning and content; any other answer is text as it is.
+/// A prompt as ids, and how what follows it is read. Texts and ids have the plain reader: nothing is recognised but stop texts.
 struct Prompt {
   std::vector<int32_t> ids;
-  bool chat = false;
-  bool thinking = false;  // a chat prompt that ended with <think>
+  recipe::AnswerOptions answer;  // stop texts and the source of call ids come with the run
 };
 
-/// Errors: those of the encoder (kInvalidArgument).
-Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, std::span<const recipe::plain::Message> messages,
-                          const recipe::plain::ChatOptions& options);
+/// Errors: those of the encoder (kInvalidArgument, for a vocabulary without control tokens as well).
+Result<Prompt> ChatPrompt(const Tokenizer& tokenizer, const recipe::Request& request,
+                          recipe::HistoryThinking history_thinking);
 Result<Prompt> TextPrompt(const Tokenizer& tokenizer, std::string_view text, bool special);
+Prompt IdsPrompt(std::vector<int32_t> ids);
 
 /// One sample.
 struct Sample {
   GenerationResult result;
-  std::string text, reasoning;
-  int64_t reasoning_tokens = 0;
+  recipe::Answer answer;
+  /// "stop", "tool_calls", "length", "context_length" or "cancelled".
+  std::string_view finish_reason() const;
 };
 
 struct Answer {
@@ -42,12 +43,20 @@ struct Answer {
   bool interrupted() const;
 };
 
-/// What became certain of the sample that is being generated.
-using AnswerSink = std::function<void(const recipe::plain::AnswerParser::Delta& delta)>;
+/// What goes along with a run.
+struct AnswerRun {
+  uint64_t seed = 0;
+  /// What ids of tool calls follow from: the same text, the same ids.
+  std::string id_key;
+  recipe::AnswerSink* sink = nullptr;        // takes the pieces of the answer as they become certain
+  std::function<void()> on_token = nullptr;  // after every token
+  Session* session = nullptr;
+};
 
-/// Runs `request.n` samples after each other. Errors: those of Engine::Generate.
-Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest& request, uint64_t seed,
-                         const AnswerSink& sink, Session* session = nullptr);
+/// Runs `request.n` samples after each other. A stop text ends an answer where it stands in its text, not in the reasoning and not
+/// in a tool call. Errors: those of Engine::Generate.
+Result<Answer> RunAnswer(Engine& engine, const Prompt& prompt, const BaseRequest& request,
+                         const AnswerRun& run);
 
 /// Whether an error of the engine is the fault of the request: the same request fails again, others do not. Everything else (a file that
 /// was cut, memory, an interrupt, a defect) belongs to the run and must not become a line's result.

@@ -2,14 +2,15 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
-#include "cli/answer.h"
 #include "cli/batch_request.h"
+#include "cli/batch_runner.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/line_reader.h"
@@ -21,108 +22,8 @@
 namespace deepinfer::cli {
 namespace {
 
-constexpr std::string_view kFormat = "deepinfer batch 2";
+constexpr std::string_view kFormat = "deepinfer batch 3";
 constexpr size_t kMaxModelFileBytes = size_t{1} << 30;  // of the files beside the shards
-
-/// What one input line became.
-struct LineResult {
-  json::Value object;
-  bool failed = false;
-  bool interrupted = false;
-  int64_t prompt_tokens = 0, output_tokens = 0;
-};
-
-json::ParseLimits LineLimits() {
-  json::ParseLimits limits;
-  limits.max_bytes = kMaxLineBytes;
-  return limits;
-}
-
-LineResult Failed(json::Value id, const Status& status, int64_t line_number) {
-  LineResult result;
-  result.failed = true;
-  result.object.Set("id", std::move(id));
-  json::Value error = ErrorObject(status);
-  if (status.where().empty()) error.Set("where", fmt::format("line {}", line_number + 1));
-  result.object.Set("error", std::move(error));
-  return result;
-}
-
-LineResult OpenAiLine(const json::Value& line) {
-  LineResult result;
-  result.failed = true;
-  const json::Value* custom_id = line.Find("custom_id");
-  result.object.Set("id", nullptr);
-  result.object.Set("custom_id", custom_id != nullptr ? *custom_id : json::Value());
-  result.object.Set("response", nullptr);
-  result.object.Set(
-      "error",
-      ErrorObject(Unavailable(
-          "OpenAI batch lines come with the recipe library, which this version does not have yet", "url")));
-  return result;
-}
-
-/// Answers the lines of one file, in order.
-class BatchRunner {
- public:
-  BatchRunner(Engine& engine, const Arguments& args, BatchDefaults defaults)
-      : engine_(engine), args_(args), defaults_(std::move(defaults)) {}
-
-  /// `digest` makes the seed of a line that has none. What is wrong with the line is a LineResult; an error is the run's and ends it, so
-  /// that a resumed run answers the line.
-  Result<LineResult> Run(const Line& line, const Sha256Digest& digest, BatchMeter* meter);
-
- private:
-  Result<Prompt> MakePrompt(BatchRequest& request) const;
-  Engine& engine_;
-  const Arguments& args_;
-  BatchDefaults defaults_;
-};
-
-Result<Prompt> BatchRunner::MakePrompt(BatchRequest& request) const {
-  if (request.messages) {
-    recipe::plain::ChatOptions options;
-    options.thinking = request.thinking.value_or(options.thinking);
-    options.effort = request.effort.value_or(options.effort);
-    return ChatPrompt(engine_.tokenizer(), *request.messages, options);
-  }
-  if (request.prompt) return TextPrompt(engine_.tokenizer(), *request.prompt, request.special);
-  return Prompt{.ids = std::move(*request.prompt_ids), .chat = false, .thinking = false};
-}
-
-Result<LineResult> BatchRunner::Run(const Line& line, const Sha256Digest& digest, BatchMeter* meter) {
-  if (line.too_long) {
-    return Failed(nullptr, ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes)),
-                  line.number);
-  }
-  const Result<json::Value> value = json::Parse(line.text, LineLimits());
-  if (!value.ok())
-    return Failed(nullptr, value.status().Within(fmt::format("line {}", line.number + 1)), line.number);
-  if (!value->is_object()) return Failed(nullptr, InvalidArgument("a line must be an object"), line.number);
-  if (IsOpenAiBatchLine(*value)) return OpenAiLine(*value);
-  const Result<json::Value> id = LineId(*value);
-  if (!id.ok()) return Failed(nullptr, id.status(), line.number);
-  Result<BatchRequest> request = ParseBatchRequest(*value, defaults_);
-  if (!request.ok()) return Failed(*id, request.status(), line.number);
-  const std::string field = PromptField(*request);
-  const Result<Prompt> prompt = MakePrompt(*request);
-  if (!prompt.ok()) return Failed(*id, prompt.status(), line.number);
-  const uint64_t seed = request->base.seed.value_or(LineSeed(digest, line.number));
-  int64_t tokens = 0;
-  const auto sink = [&](const recipe::plain::AnswerParser::Delta&) { meter->Tick(++tokens); };
-  const Result<Answer> answer = RunAnswer(engine_, *prompt, request->base, seed, sink);
-  if (!answer.ok() && !IsRequestFault(answer.status())) return answer.status();
-  if (!answer.ok()) return Failed(*id, InTermsOfOptions(answer.status(), args_, field), line.number);
-  LineResult result;
-  result.interrupted = answer->interrupted();
-  result.object = AnswerToJson(
-      *answer,
-      {.id = *id, .prompt = &*prompt, .request = &request->base, .choices = request->has_n, .load_ms = {}});
-  result.prompt_tokens = static_cast<int64_t>(prompt->ids.size());
-  for (const Sample& sample : answer->samples)
-    result.output_tokens += static_cast<int64_t>(sample.result.output_ids.size());
-  return result;
-}
 
 /// A batch from its options to its end.
 class Batch {
@@ -134,6 +35,8 @@ class Batch {
   Status ReadOptions();
   Result<json::Value> Identity() const;
   std::string OptionOrVariable(std::string_view option, const char* variable) const;
+  /// The folder's name, which bodies may use for the model.
+  std::string ModelName() const;
   Result<LineReader> OpenInput() const;
   Status SkipFinished(ResultFile& out, LineReader& in);
   /// `line` is the first one to answer.
@@ -174,6 +77,11 @@ Status Batch::ReadOptions() {
 std::string Batch::OptionOrVariable(std::string_view option, const char* variable) const {
   const char* value = std::getenv(variable);
   return args_.Text(option, value != nullptr ? value : "");
+}
+
+std::string Batch::ModelName() const {
+  const std::filesystem::path folder = std::filesystem::path(model_dir_).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
 // SHA-256 of a file of the model folder; null when there is none.
@@ -219,15 +127,6 @@ Result<LineReader> Batch::OpenInput() const {
   return LineReader(std::move(fd), input_, kMaxLineBytes);
 }
 
-// The line's id as results carry it; null for lines that have none or are unsound.
-json::Value ExpectedId(const Line& line) {
-  if (line.too_long) return nullptr;
-  const Result<json::Value> value = json::Parse(line.text, LineLimits());
-  if (!value.ok() || !value->is_object() || IsOpenAiBatchLine(*value)) return nullptr;
-  Result<json::Value> id = LineId(*value);
-  return id.ok() ? *std::move(id) : json::Value();
-}
-
 // Reads on to the next line that is not blank. False at the end.
 Result<bool> NextLine(LineReader& in, Line* line) {
   do {
@@ -261,11 +160,11 @@ Status Batch::SkipFinished(ResultFile& out, LineReader& in) {
       break;
     }
     DEEPINFER_ASSIGN_OR_RETURN(const bool has_line, NextLine(in, &line));
-    if (!has_line || json::Serialize(ExpectedId(line)) != json::Serialize(*object->Find("id"))) {
+    if (!has_line || json::Serialize(ResultId(line, scan_.digest)) != json::Serialize(*object->Find("id"))) {
       return DataLoss("the result does not belong to the input's line", where)
           .WithHint("--overwrite to start again");
     }
-    any_failed_ = any_failed_ || (object->Find("error") != nullptr && !object->Find("error")->is_null());
+    any_failed_ = any_failed_ || IsFailure(*object);
     sound_bytes += result.text.size() + 1;
     ++finished_;
   }
@@ -281,7 +180,8 @@ Status Batch::AnswerLines(Engine& engine, ResultFile& out, LineReader& in, Line 
                      {.base = std::move(base),
                       .has_n = args_.Has("--n"),
                       .prompt = std::move(prompt),
-                      .vocab_size = engine.config().vocab_size});
+                      .vocab_size = engine.config().vocab_size},
+                     ModelName());
   // A stream's digest is not known before its end: a chain over the lines so far takes its place.
   Sha256Digest digest = scan_.digest;
   for (bool more = true; more;) {

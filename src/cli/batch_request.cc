@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/chat_request.h"
 #include "cli/suggest.h"
 #include "model/layer_plan.h"
 #include "sampling/sampling.h"
@@ -56,6 +57,8 @@ class LineParser {
   LineParser(const BatchDefaults& defaults, BatchRequest* out) : defaults_(defaults), out_(*out) {}
 
   Status Set(const std::string& key, const json::Value& value);
+  /// After the last field.
+  Status Finish();
   Status UnknownField(const std::string& key) const;
 
  private:
@@ -67,14 +70,9 @@ class LineParser {
   static std::span<const Field> Table();
 
   Status Id(const json::Value&) { return OkStatus(); }
-  Status Messages(const json::Value& value);
   Status Prompt(const json::Value& value);
   Status PromptIds(const json::Value& value);
   Status Special(const json::Value& value);
-  Status Tools(const json::Value& value);
-  Status ResponseFormat(const json::Value& value);
-  Status Thinking(const json::Value& value);
-  Status Effort(const json::Value& value);
   Status LogitBias(const json::Value& value);
   Status MaxTokens(const json::Value& value);
   Status Stop(const json::Value& value);
@@ -82,6 +80,7 @@ class LineParser {
   Status IgnoreEos(const json::Value& value);
   Status N(const json::Value& value);
   Status Logprobs(const json::Value& value);
+  Status TopLogprobs(const json::Value& value);
   Status Seed(const json::Value& value);
   Status Prefill(const json::Value& value);
   Status KeepTokens(const json::Value& value);
@@ -89,19 +88,16 @@ class LineParser {
 
   const BatchDefaults& defaults_;
   BatchRequest& out_;
+  bool logprobs_as_in_chat_ = false;  // `logprobs: true`, and the number of the best in `top_logprobs`
+  std::optional<int> top_logprobs_;
 };
 
 std::span<const LineParser::Field> LineParser::Table() {
-  static constexpr std::array<Field, 19> kFields = {{
+  static constexpr std::array<Field, 15> kFields = {{
       {"id", &LineParser::Id},
-      {"messages", &LineParser::Messages},
       {"prompt", &LineParser::Prompt},
       {"prompt_ids", &LineParser::PromptIds},
       {"special", &LineParser::Special},
-      {"tools", &LineParser::Tools},
-      {"response_format", &LineParser::ResponseFormat},
-      {"thinking", &LineParser::Thinking},
-      {"effort", &LineParser::Effort},
       {"logit_bias", &LineParser::LogitBias},
       {"max_tokens", &LineParser::MaxTokens},
       {"stop", &LineParser::Stop},
@@ -109,6 +105,7 @@ std::span<const LineParser::Field> LineParser::Table() {
       {"ignore_eos", &LineParser::IgnoreEos},
       {"n", &LineParser::N},
       {"logprobs", &LineParser::Logprobs},
+      {"top_logprobs", &LineParser::TopLogprobs},
       {"seed", &LineParser::Seed},
       {"prefill", &LineParser::Prefill},
       {"keep_tokens", &LineParser::KeepTokens},
@@ -133,16 +130,12 @@ Status LineParser::UnknownField(const std::string& key) const {
   std::vector<std::string> names;
   for (const Field& field : Table()) names.emplace_back(field.name);
   for (const sampling::FieldSpec& field : sampling::Fields()) names.emplace_back(field.name);
+  for (const std::string_view field : ChatFields()) names.emplace_back(field);
   const std::string nearest = Nearest(key, names);
   std::string shown = key.size() > 80 ? key.substr(0, 80) + "…" : key;
   std::string message = fmt::format("unknown field \"{}\"", shown);
   if (!nearest.empty()) message += fmt::format("; did you mean \"{}\"?", nearest);
   return InvalidArgument(std::move(message), std::move(shown));
-}
-
-Status LineParser::Messages(const json::Value& value) {
-  DEEPINFER_ASSIGN_OR_RETURN(out_.messages, recipe::plain::ParseMessages(value));
-  return OkStatus();
 }
 
 Status LineParser::Prompt(const json::Value& value) {
@@ -170,39 +163,6 @@ Status LineParser::PromptIds(const json::Value& value) {
 
 Status LineParser::Special(const json::Value& value) {
   DEEPINFER_ASSIGN_OR_RETURN(out_.special, Boolean("special", value));
-  return OkStatus();
-}
-
-Status LineParser::Tools(const json::Value& value) {
-  if (!value.is_array()) return WrongType("tools", "an array", value);
-  if (value.AsArray().empty()) return OkStatus();
-  return Unavailable("tools come with the recipe library, which this version does not have yet", "tools");
-}
-
-Status LineParser::ResponseFormat(const json::Value& value) {
-  if (!value.is_object()) return WrongType("response_format", "an object", value);
-  const json::Value* type = value.Find("type");
-  if (type != nullptr && type->is_string() && type->AsString() == "text") return OkStatus();
-  return Unavailable("response formats come with the recipe library, which this version does not have yet",
-                     "response_format");
-}
-
-Status LineParser::Thinking(const json::Value& value) {
-  if (value.is_string() && (value.AsString() == "on" || value.AsString() == "off")) {
-    out_.thinking = value.AsString() == "on";
-    return OkStatus();
-  }
-  if (!value.is_bool()) return WrongType("thinking", "true, false, \"on\" or \"off\"", value);
-  out_.thinking = value.AsBool();
-  return OkStatus();
-}
-
-Status LineParser::Effort(const json::Value& value) {
-  if (!value.is_integer() && !value.is_string()) return WrongType("effort", "1 to 100 or a name", value);
-  const Result<int> effort =
-      recipe::plain::ParseEffort(value.is_string() ? value.AsString() : json::Serialize(value));
-  if (!effort.ok()) return Status(effort.status().code(), effort.status().message(), "effort");
-  out_.effort = *effort;
   return OkStatus();
 }
 
@@ -267,8 +227,27 @@ Status LineParser::N(const json::Value& value) {
 }
 
 Status LineParser::Logprobs(const json::Value& value) {
+  if (value.is_bool()) {
+    logprobs_as_in_chat_ = value.AsBool();
+    out_.base.request.logprobs = value.AsBool() ? 0 : -1;
+    return OkStatus();
+  }
   DEEPINFER_ASSIGN_OR_RETURN(const int64_t count, IntegerIn("logprobs", value, 0, kMaxLogprobs));
   out_.base.request.logprobs = static_cast<int>(count);
+  return OkStatus();
+}
+
+Status LineParser::TopLogprobs(const json::Value& value) {
+  constexpr int64_t kMost = 20;  // spec: recipe.md §7
+  DEEPINFER_ASSIGN_OR_RETURN(const int64_t count, IntegerIn("top_logprobs", value, 0, kMost));
+  top_logprobs_ = static_cast<int>(count);
+  return OkStatus();
+}
+
+Status LineParser::Finish() {
+  if (!top_logprobs_) return OkStatus();
+  if (!logprobs_as_in_chat_) return InvalidArgument("top_logprobs needs logprobs: true", "top_logprobs");
+  out_.base.request.logprobs = *top_logprobs_;
   return OkStatus();
 }
 
@@ -304,34 +283,53 @@ Result<json::Value> LineId(const json::Value& line) {
   return *id;
 }
 
+json::ParseLimits LineLimits() {
+  json::ParseLimits limits;
+  limits.max_bytes = kMaxLineBytes;
+  limits.max_depth = 128;
+  return limits;
+}
+
 std::string PromptField(const BatchRequest& request) {
-  return request.messages ? "messages" : request.prompt ? "prompt" : "prompt_ids";
+  return request.chat ? "messages" : request.prompt ? "prompt" : "prompt_ids";
 }
 
-bool IsOpenAiBatchLine(const json::Value& line) {
-  return line.Find("custom_id") != nullptr || line.Find("url") != nullptr || line.Find("body") != nullptr;
-}
-
-Result<BatchRequest> ParseBatchRequest(const json::Value& line, const BatchDefaults& defaults) {
+Result<BatchRequest> ParseBatchRequest(json::Value line, const BatchDefaults& defaults) {
   BatchRequest out;
   out.base = defaults.base;
   out.has_n = defaults.has_n;
-  out.thinking = defaults.prompt.thinking;
-  out.effort = defaults.prompt.effort;
+  DEEPINFER_ASSIGN_OR_RETURN(json::Value body, TakeChatFields(&line));
   LineParser parser(defaults, &out);
   for (const auto& [key, value] : line.AsObject()) DEEPINFER_RETURN_IF_ERROR(parser.Set(key, value));
-  const int forms = (out.messages ? 1 : 0) + (out.prompt ? 1 : 0) + (out.prompt_ids ? 1 : 0);
+  DEEPINFER_RETURN_IF_ERROR(parser.Finish());
+  const bool has_messages = body.Find("messages") != nullptr;
+  const int forms = (has_messages ? 1 : 0) + (out.prompt ? 1 : 0) + (out.prompt_ids ? 1 : 0);
   if (forms != 1) {
     return InvalidArgument(forms == 0 ? "one of messages, prompt and prompt_ids is needed"
                                       : "messages, prompt and prompt_ids exclude each other");
   }
   if (out.special && !out.prompt) return InvalidArgument("special belongs to prompt", "special");
+  if (has_messages) {
+    ApplyPromptSettings(defaults.prompt, Precedence::kBody, &body);
+    DEEPINFER_ASSIGN_OR_RETURN(out.chat, ParseChat(std::move(body)));
+    return out;
+  }
+  for (const char* field : {"tools", "tool_choice", "response_format"}) {
+    if (body.Find(field) != nullptr)
+      return InvalidArgument(fmt::format("{} belongs to messages", field), field);
+  }
   return out;
 }
 
+Result<Prompt> LinePrompt(const Tokenizer& tokenizer, BatchRequest& request,
+                          recipe::HistoryThinking history_thinking) {
+  if (request.chat) return ChatPrompt(tokenizer, *request.chat, history_thinking);
+  if (request.prompt) return TextPrompt(tokenizer, *request.prompt, request.special);
+  return IdsPrompt(std::move(*request.prompt_ids));
+}
+
 Status ApplySamplingFields(const json::Value& fields, int64_t vocab_size, BaseRequest* base, bool* has_n) {
-  static constexpr std::array<std::string_view, 9> kPromptFields = {
-      "id", "messages", "prompt", "prompt_ids", "special", "tools", "response_format", "thinking", "effort"};
+  static constexpr std::array<std::string_view, 4> kPromptFields = {"id", "prompt", "prompt_ids", "special"};
   BatchDefaults defaults;
   defaults.vocab_size = vocab_size;
   BatchRequest out;
@@ -341,18 +339,23 @@ Status ApplySamplingFields(const json::Value& fields, int64_t vocab_size, BaseRe
     const bool is_prompt = std::find(kPromptFields.begin(), kPromptFields.end(), key) != kPromptFields.end();
     DEEPINFER_RETURN_IF_ERROR(is_prompt ? parser.UnknownField(key) : parser.Set(key, value));
   }
+  DEEPINFER_RETURN_IF_ERROR(parser.Finish());
   *base = std::move(out.base);
   *has_n = out.has_n;
   return OkStatus();
 }
 
-uint64_t LineSeed(const Sha256Digest& digest, int64_t line_number) {
-  std::string text(digest.begin(), digest.end());
-  for (int i = 0; i < 8; ++i) text += static_cast<char>(static_cast<uint64_t>(line_number) >> (8 * i));
+uint64_t LineIdentity::Seed() const {
+  std::string text(input.begin(), input.end());
+  for (int i = 0; i < 8; ++i) text += static_cast<char>(static_cast<uint64_t>(number) >> (8 * i));
   const Sha256Digest hash = Sha256Of(text);
   uint64_t value = 0;
   for (size_t i = 0; i < 8; ++i) value = value << 8 | hash[i];
   return value >> 11;
+}
+
+std::string LineIdentity::Id(std::string_view purpose) const {
+  return ToHex(Sha256Of(fmt::format("{} {} {}", ToHex(input), number, purpose))).substr(0, 32);
 }
 
 }  // namespace deepinfer::cli

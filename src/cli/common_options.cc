@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "cli/progress.h"
-#include "recipe/plain_chat.h"
+#include "recipe/request.h"
 #include "sampling/sampling.h"
 #include "tokenizer/unicode.h"
 
@@ -214,20 +214,26 @@ OptionGroup SamplingOptions() {
 }
 
 OptionGroup PromptOptions() {
-  return {.title = "Prompt",
-          .options = {{.name = "--system",
-                       .kind = ValueKind::kText,
-                       .value = "TEXT",
-                       .help = "system message in front of the conversation"},
-                      {.name = "--thinking",
-                       .kind = ValueKind::kChoice,
-                       .value = "on|off",
-                       .help = "whether the model reasons before it answers; default on",
-                       .choices = {"on", "off"}},
-                      {.name = "--effort",
-                       .kind = ValueKind::kText,
-                       .value = "1..100|NAME",
-                       .help = fmt::format("how thoroughly it reasons: {}; default 75", kEffortValues)}}};
+  return {
+      .title = "Prompt",
+      .options = {{.name = "--system",
+                   .kind = ValueKind::kText,
+                   .value = "TEXT",
+                   .help = "system message in front of the conversation"},
+                  {.name = "--thinking",
+                   .kind = ValueKind::kChoice,
+                   .value = "on|off",
+                   .help = "whether the model reasons before it answers; default on",
+                   .choices = {"on", "off"}},
+                  {.name = "--effort",
+                   .kind = ValueKind::kText,
+                   .value = "1..100|NAME",
+                   .help = fmt::format("how thoroughly it reasons: {}; default 75", kEffortValues)},
+                  {.name = "--history-thinking",
+                   .kind = ValueKind::kChoice,
+                   .value = "auto|keep|drop",
+                   .help = "reasoning of earlier turns in the prompt; auto: only while tools can be called",
+                   .choices = {"auto", "keep", "drop"}}}};
 }
 
 OptionGroup OutputOptions(bool with_json) {
@@ -346,13 +352,25 @@ Result<PromptSettings> ReadPromptOptions(const Arguments& args) {
   DEEPINFER_RETURN_IF_ERROR(CheckUtf8(settings.system, "--system"));
   if (args.Has("--thinking")) settings.thinking = args.Text("--thinking") == "on";
   if (args.Has("--effort")) {
-    Result<int> effort = recipe::plain::ParseEffort(args.Text("--effort"));
-    if (!effort.ok())
-      return Status(effort.status().code(), effort.status().message(), "--effort")
-          .WithHint(effort.status().hint());
+    const Result<recipe::Effort> effort = ParseEffort(args.Text("--effort"));
+    if (!effort.ok()) return InvalidArgument(effort.status().message(), "--effort");
     settings.effort = *effort;
   }
+  if (args.Has("--history-thinking")) {
+    const std::string rule = args.Text("--history-thinking");
+    settings.history_thinking = rule == "keep"   ? recipe::HistoryThinking::kKeep
+                                : rule == "drop" ? recipe::HistoryThinking::kDrop
+                                                 : recipe::HistoryThinking::kAuto;
+  }
   return settings;
+}
+
+Result<recipe::Effort> ParseEffort(std::string_view text) {
+  if (const auto effort = recipe::FindEffort(text)) return *effort;
+  return InvalidArgument(fmt::format("effort must be an integer in [1, 100] or one of minimal, low, medium, "
+                                     "high, xhigh, max, ultra, not '{}'",
+                                     text),
+                         "effort");
 }
 
 Status CheckUtf8(std::string_view text, const std::string& where) {

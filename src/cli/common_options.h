@@ -11,6 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/option_spec.h"
 #include "engine/engine.h"
+#include "recipe/prompt.h"
 
 namespace deepinfer::cli {
 
@@ -18,7 +19,7 @@ namespace deepinfer::cli {
 OptionGroup ModelOptions(bool with_prefill = true);
 /// Every sampling option, --seed included.
 OptionGroup SamplingOptions();
-/// --thinking, --effort, --system.
+/// --system, --thinking, --effort, --history-thinking.
 OptionGroup PromptOptions();
 /// --json, --quiet, --verbose. `with_json` false for commands without a JSON form.
 OptionGroup OutputOptions(bool with_json = true);
@@ -54,11 +55,12 @@ Status CheckSamplingOptions(const Arguments& args, const std::string& model_dir)
 /// Tokens of the model's vocabulary; nothing when its configuration cannot be read, which loading reports.
 std::optional<int64_t> VocabularyOf(const Arguments& args, const std::string& model_dir);
 
-/// --thinking and --effort on top of `options`. Errors: kInvalidArgument.
+/// What the options say of a prompt. Errors: kInvalidArgument.
 struct PromptSettings {
   std::string system;
   std::optional<bool> thinking;
-  std::optional<int> effort;
+  std::optional<recipe::Effort> effort;
+  std::optional<recipe::HistoryThinking> history_thinking;
 };
 Result<PromptSettings> ReadPromptOptions(const Arguments& args);
 
@@ -69,6 +71,8 @@ Status CheckUtf8(std::string_view text, const std::string& where);
 /// ids become `prompt`, the place where the person wrote it.
 Status InTermsOfOptions(Status status, const Arguments& args, const std::string& prompt);
 
+/// An integer from 1 to 100, or a name. Errors: kInvalidArgument with the allowed values.
+Result<recipe::Effort> ParseEffort(std::string_view text);
 /// Values of --effort in help texts.
 inline constexpr std::string_view kEffortValues = "1 to 100, or minimal, low, medium, high, xhigh, max";
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 
@@ -7,6 +9,7 @@
 #include "cli/answer.h"
 #include "cli/answer_printer.h"
 #include "cli/batch_request.h"
+#include "cli/chat_request.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/line_reader.h"
@@ -45,37 +48,40 @@ Result<PromptSource> FindSource(const Arguments& args) {
 /// What the command line names as input, read before the model is loaded.
 struct Input {
   std::optional<std::vector<int32_t>> ids;
-  std::optional<recipe::plain::Conversation> conversation;
+  std::optional<json::Value> body;       // of a chat request, its prompt fields alone
   std::string text;                      // when neither is set
   json::Value sampling{json::Object{}};  // fields of a request body
 };
 
-// A request body's sampling fields; those that only concern a server are left aside.
-Result<json::Value> SamplingFieldsOf(const json::Value& body, const recipe::plain::Conversation& conversation,
-                                     const std::string& path) {
-  json::Value out{json::Object{}};
-  for (const std::string& field : conversation.other_fields) {
-    if (field == "model" || field == "stream" || field == "user" || field == "stream_options") continue;
-    out.Set(field, *body.Find(field));
-  }
-  // Tried without a model here, so that what is wrong is said before one is loaded.
+// Fields of a chat request that only concern a server.
+constexpr std::array<std::string_view, 6> kServerFields = {"model", "stream",  "stream_options",
+                                                           "user",  "user_id", "parallel_tool_calls"};
+
+// Tried without a model, so that what is wrong is said before one is loaded.
+Status CheckSamplingFields(const json::Value& fields) {
   BaseRequest unused;
   bool has_n = false;
-  const Status status = ApplySamplingFields(out, std::numeric_limits<int32_t>::max(), &unused, &has_n);
-  if (!status.ok()) return Status(status).Within(path);
-  return out;
+  return ApplySamplingFields(fields, std::numeric_limits<int32_t>::max(), &unused, &has_n);
 }
 
 Result<Input> ReadMessages(const std::string& path) {
   DEEPINFER_ASSIGN_OR_RETURN(const std::string text, ReadTextInput(path, kMaxInputBytes));
-  Result<json::Value> value = json::Parse(text);
+  Result<json::Value> value = json::Parse(text, LineLimits());
   if (!value.ok()) return std::move(value).status().Within(path);
-  Result<recipe::plain::Conversation> parsed = recipe::plain::ParseConversation(*value);
-  if (!parsed.ok())
-    return Status(StatusCode::kDataLoss, parsed.status().message(), parsed.status().where()).Within(path);
+  if (value->is_array()) *value = json::Object{{"messages", *std::move(value)}};
+  if (!value->is_object() || value->Find("messages") == nullptr) {
+    return DataLoss("a conversation must be an array of messages or an object with `messages`", path);
+  }
+  std::erase_if(value->AsObject(), [](const auto& member) {
+    return std::find(kServerFields.begin(), kServerFields.end(), member.first) != kServerFields.end();
+  });
   Input input;
-  DEEPINFER_ASSIGN_OR_RETURN(input.sampling, SamplingFieldsOf(*value, *parsed, path));
-  input.conversation = *std::move(parsed);
+  Result<json::Value> body = TakeChatFields(&*value);
+  if (!body.ok()) return std::move(body).status().Within(path);
+  input.body = *std::move(body);
+  input.sampling = *std::move(value);
+  if (Status status = CheckSamplingFields(input.sampling); !status.ok())
+    return std::move(status).Within(path);
   return input;
 }
 
@@ -108,30 +114,28 @@ Status CheckIdsOption(const Input& input, std::optional<int64_t> vocab_size) {
   return OkStatus();
 }
 
-Result<Prompt> ConversationPrompt(const Engine& engine, const Arguments& args, const Input& input) {
+// The conversation of a text or a file, with what the options say of it; nothing for texts and ids that are the prompt themselves.
+Result<std::optional<recipe::Request>> ReadConversation(const Arguments& args, const Input& input) {
+  if (input.ids || args.Has("--raw")) return std::optional<recipe::Request>();
   DEEPINFER_ASSIGN_OR_RETURN(const PromptSettings settings, ReadPromptOptions(args));
-  recipe::plain::Conversation conversation;
-  if (input.conversation) {
-    conversation = *input.conversation;
-  } else {
-    conversation.messages.push_back(
-        {.role = recipe::plain::Role::kUser, .content = input.text, .reasoning = {}});
-  }
-  if (!settings.system.empty()) {
-    conversation.messages.insert(
-        conversation.messages.begin(),
-        {.role = recipe::plain::Role::kSystem, .content = settings.system, .reasoning = {}});
-  }
-  recipe::plain::ChatOptions options;
-  options.thinking = settings.thinking.value_or(conversation.thinking.value_or(options.thinking));
-  options.effort = settings.effort.value_or(conversation.effort.value_or(options.effort));
-  return ChatPrompt(engine.tokenizer(), conversation.messages, options);
+  json::Value body = input.body ? *input.body : TextBody(input.text);
+  ApplyPromptSettings(settings, Precedence::kOptions, &body);
+  Result<recipe::Request> request = ParseChat(std::move(body));
+  if (request.ok()) return std::optional(*std::move(request));
+  const Status& status = request.status();
+  // What a file says wrongly is the file's fault, not that of the command line.
+  const bool unsound = input.body.has_value() && status.code() == StatusCode::kInvalidArgument;
+  return Status(unsound ? StatusCode::kDataLoss : status.code(), status.message(), status.where())
+      .Within(input.body ? args.Text("--messages") : PromptPlace(args));
 }
 
-Result<Prompt> MakePrompt(const Engine& engine, const Arguments& args, const Input& input) {
-  if (input.ids) return Prompt{.ids = *input.ids, .chat = false, .thinking = false};
-  if (args.Has("--raw")) return TextPrompt(engine.tokenizer(), input.text, /*special=*/true);
-  return ConversationPrompt(engine, args, input);
+Result<Prompt> MakePrompt(const Engine& engine, const Arguments& args, const Input& input,
+                          const std::optional<recipe::Request>& conversation) {
+  if (input.ids) return IdsPrompt(*input.ids);
+  if (!conversation) return TextPrompt(engine.tokenizer(), input.text, /*special=*/true);
+  DEEPINFER_ASSIGN_OR_RETURN(const PromptSettings settings, ReadPromptOptions(args));
+  return ChatPrompt(engine.tokenizer(), *conversation,
+                    settings.history_thinking.value_or(recipe::HistoryThinking::kAuto));
 }
 
 // Defaults of the checkpoint, then a request body's fields, then options.
@@ -145,25 +149,21 @@ Result<BaseRequest> MakeRequest(const Engine& engine, const Arguments& args, con
   return request;
 }
 
-Result<Answer> RunForPeople(Engine& engine, const Prompt& prompt, BaseRequest request, uint64_t seed,
+Result<Answer> RunForPeople(Engine& engine, const Prompt& prompt, const BaseRequest& request, AnswerRun run,
                             bool show_thinking) {
-  Answer all;
-  all.seed = seed;
-  const int64_t n = request.n;
   AnswerPrinter printer(show_thinking);
-  Status written;
-  const auto sink = [&](const recipe::plain::AnswerParser::Delta& delta) { printer.Push(delta); };
-  if (n == 1) {
-    DEEPINFER_ASSIGN_OR_RETURN(all, RunAnswer(engine, prompt, request, seed, sink));
-    DEEPINFER_RETURN_IF_ERROR(printer.Finish());
-    return all;
+  if (request.n == 1) {
+    run.sink = &printer;
+    DEEPINFER_ASSIGN_OR_RETURN(Answer answer, RunAnswer(engine, prompt, request, run));
+    DEEPINFER_RETURN_IF_ERROR(printer.EndAnswer());
+    return answer;
   }
   // Samples are the streams of one seed; to put a heading between them they are kept and printed one by one.
-  DEEPINFER_ASSIGN_OR_RETURN(all, RunAnswer(engine, prompt, request, seed, nullptr));
+  DEEPINFER_ASSIGN_OR_RETURN(Answer all, RunAnswer(engine, prompt, request, run));
   for (size_t i = 0; i < all.samples.size(); ++i) {
-    DEEPINFER_RETURN_IF_ERROR(WriteStdout(fmt::format("[{} of {}]\n", i + 1, n)));
-    printer.Push({.reasoning = all.samples[i].reasoning, .content = all.samples[i].text});
-    DEEPINFER_RETURN_IF_ERROR(printer.Finish());
+    DEEPINFER_RETURN_IF_ERROR(WriteStdout(fmt::format("[{} of {}]\n", i + 1, request.n)));
+    printer.Print(all.samples[i].answer);
+    DEEPINFER_RETURN_IF_ERROR(printer.EndAnswer());
   }
   return all;
 }
@@ -187,23 +187,26 @@ Result<int> RunGenerate(const Arguments& args) {
   DEEPINFER_RETURN_IF_ERROR(CheckSamplingOptions(args, model_dir));
   DEEPINFER_ASSIGN_OR_RETURN(const Input input, ReadInput(args, source));
   DEEPINFER_RETURN_IF_ERROR(CheckIdsOption(input, VocabularyOf(args, model_dir)));
+  DEEPINFER_ASSIGN_OR_RETURN(const auto conversation, ReadConversation(args, input));
   DEEPINFER_RETURN_IF_ERROR(RunSelfTestOption(args));
   DEEPINFER_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, LoadEngine(model_dir, args));
   bool choices = false;
   DEEPINFER_ASSIGN_OR_RETURN(const BaseRequest request, MakeRequest(*engine, args, input, &choices));
-  DEEPINFER_ASSIGN_OR_RETURN(const Prompt prompt, MakePrompt(*engine, args, input));
-  const uint64_t seed = request.seed.value_or(RandomSeed());
+  DEEPINFER_ASSIGN_OR_RETURN(const Prompt prompt, MakePrompt(*engine, args, input, conversation));
+  AnswerRun run;
+  run.seed = request.seed.value_or(RandomSeed());
+  run.id_key = AnswerId(prompt, run.seed);
   const bool as_json = args.Has("--json");
   const Result<Answer> result =
-      as_json ? RunAnswer(*engine, prompt, request, seed, nullptr)
-              : RunForPeople(*engine, prompt, request, seed, args.Has("--show-thinking"));
+      as_json ? RunAnswer(*engine, prompt, request, run)
+              : RunForPeople(*engine, prompt, request, run, args.Has("--show-thinking"));
   if (!result.ok()) return InTermsOfOptions(result.status(), args, PromptPlace(args));
   const Answer& answer = *result;
   if (!as_json) {
     LogSpeed(answer, prompt);
     return Interrupted() ? 130 : 0;
   }
-  const AnswerContext context{.id = AnswerId(prompt, seed),
+  const AnswerContext context{.id = run.id_key,
                               .prompt = &prompt,
                               .request = &request,
                               .choices = choices,
@@ -225,10 +228,11 @@ Command GenerateCommand() {
   spec.max_positionals = 2;
   spec.description =
       "With one argument it is the text, with two the first is the model. Reasoning is dimmed on a terminal "
-      "and left out on a pipe. finish_reason of --json is stop (end token, --stop or --stop-id), length "
-      "(--max-tokens), context_length (the model's context is full) or cancelled (Ctrl-C; what was finished "
-      "is "
-      "there).";
+      "and left out on a pipe; a tool call is a line [call NAME] with its arguments. A stop text counts in "
+      "the answer, not in reasoning and tool calls. finish_reason of --json is stop (end token, --stop or "
+      "--stop-id), tool_calls, length (--max-tokens), context_length (the model's context is full) or "
+      "cancelled (Ctrl-C; what was finished is there). Decoding is not bound to a grammar: response_format "
+      "json_object and tool_choice required shape the prompt, json_schema and regex are refused.";
   spec.example = "deepinfer generate \"What is 17 + 10?\" --temperature 0";
   spec.example_note =
       "Answers with the demo model; --json prints ids, texts, usage and timing as one object.";
@@ -238,7 +242,8 @@ Command GenerateCommand() {
                            .kind = ValueKind::kFile,
                            .value = "FILE|-",
                            .help = "conversation instead of a text: a JSON array of messages, or a chat "
-                                   "request body, of which sampling fields count where no option is given"});
+                                   "request body with tools, tool_choice, response_format, thinking, "
+                                   "reasoning_effort and sampling fields; options go before its fields"});
   input.options.push_back({.name = "--raw",
                            .kind = ValueKind::kFlag,
                            .help = "the text is the prompt as it is, special tokens recognised"});

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/answer.h"
 #include "cli/batch_request.h"
+#include "cli/chat_request.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/line_reader.h"
@@ -98,8 +99,11 @@ Status Scorer::ScoreOne(const json::Value& id, const std::vector<int32_t>& ids, 
 }
 
 Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line, std::string* field) const {
-  static const std::vector<std::string> kFields = {"id",      "prompt",   "prompt_ids", "messages",
-                                                   "special", "thinking", "effort"};
+  static const std::vector<std::string> kFields = [] {
+    std::vector<std::string> fields = {"id", "prompt", "prompt_ids", "special"};
+    for (const std::string_view name : ChatFields()) fields.emplace_back(name);
+    return fields;
+  }();
   for (const auto& [key, value] : line.AsObject()) {
     if (std::find(kFields.begin(), kFields.end(), key) != kFields.end()) continue;
     const std::string nearest = Nearest(key, kFields);
@@ -113,25 +117,15 @@ Result<std::vector<int32_t>> Scorer::LineIds(const json::Value& line, std::strin
       ParseBatchRequest(
           line, {.base = {}, .has_n = false, .prompt = {}, .vocab_size = engine_.config().vocab_size}));
   *field = PromptField(request);
-  if (request.prompt_ids) return *std::move(request.prompt_ids);
-  Prompt prompt;
-  if (request.prompt) {
-    DEEPINFER_ASSIGN_OR_RETURN(prompt, TextPrompt(engine_.tokenizer(), *request.prompt, request.special));
-  } else {
-    recipe::plain::ChatOptions options;
-    options.thinking = request.thinking.value_or(options.thinking);
-    options.effort = request.effort.value_or(options.effort);
-    DEEPINFER_ASSIGN_OR_RETURN(prompt, ChatPrompt(engine_.tokenizer(), *request.messages, options));
-  }
+  DEEPINFER_ASSIGN_OR_RETURN(Prompt prompt,
+                             LinePrompt(engine_.tokenizer(), request, recipe::HistoryThinking::kAuto));
   return std::move(prompt.ids);
 }
 
 Result<std::vector<int32_t>> Scorer::ReadLine(const cli::Line& line, json::Value* id,
                                               std::string* field) const {
   if (line.too_long) return ResourceExhausted(fmt::format("the line is longer than {} bytes", kMaxLineBytes));
-  json::ParseLimits limits;
-  limits.max_bytes = kMaxLineBytes;
-  Result<json::Value> parsed = json::Parse(line.text, limits);
+  Result<json::Value> parsed = json::Parse(line.text, LineLimits());
   if (!parsed.ok()) return std::move(parsed).status().Within(fmt::format("line {}", line.number + 1));
   const json::Value value = *std::move(parsed);
   if (!value.is_object()) return InvalidArgument("a line must be an object");

@@ -37,6 +37,7 @@ Engine::~Engine() = default;
 
 const ModelConfig& Engine::config() const { return impl_->config(); }
 const Tokenizer& Engine::tokenizer() const { return *impl_->tokenizer; }
+std::shared_ptr<const Tokenizer> Engine::shared_tokenizer() const { return impl_->tokenizer; }
 const GenerationDefaults& Engine::defaults() const { return impl_->defaults; }
 std::string_view Engine::kernel_target() const { return impl_->target; }
 int Engine::threads() const { return impl_->pool->num_threads(); }

@@ -82,10 +82,18 @@ struct GenerationResult {
   double prefill_ms = 0, decode_ms = 0;
 };
 
-/// Called for every output token: its id and the text that became certain with it (may be empty: half characters and possible stop
-/// strings are held back). All texts together are the result's text, but for a cancelled answer, where the result also has what was
-/// held back. Returning false cancels.
-using TokenSink = std::function<bool(int32_t id, std::string_view text)>;
+/// A token as it is drawn. Views and pointers are valid during the call.
+struct OutputToken {
+  int32_t id = 0;
+  /// What became certain with it (may be empty: half characters and possible stop strings are held back).
+  std::string_view text;
+  bool is_stop = false;                   // the stop id that ends the answer; no text of its own
+  const TokenLogprob* logprob = nullptr;  // when the request asked for log-probabilities
+};
+
+/// Called for every output token. All texts together are the result's text, but for a cancelled answer, where the result also has
+/// what was held back. Returning false cancels.
+using TokenSink = std::function<bool(const OutputToken& token)>;
 
 struct ScoreResult {
   std::vector<float> logprobs;  // [ids.size()], of ids[i] given what is before it; entry 0 unused (NaN)
@@ -114,6 +122,8 @@ class Engine {
 
   const ModelConfig& config() const;
   const Tokenizer& tokenizer() const;
+  /// The same, for objects that may outlive the engine.
+  std::shared_ptr<const Tokenizer> shared_tokenizer() const;
   const GenerationDefaults& defaults() const;
   std::string_view kernel_target() const;
   int threads() const;

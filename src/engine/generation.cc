@@ -176,7 +176,9 @@ Result<bool> Generation::Accept(int32_t id) {
     Finish(is_stop_id || stops_.matched() ? FinishReason::kStop : limit_reason_);
   }
   result_.text += text;
-  if (sink_ != nullptr && !sink_(id, text) && !ended) {
+  const TokenLogprob* logprob = result_.logprobs.empty() ? nullptr : &result_.logprobs.back();
+  if (sink_ != nullptr && !sink_({.id = id, .text = text, .is_stop = is_stop_id, .logprob = logprob}) &&
+      !ended) {
     Cancel();
     return true;
   }

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "recipe/json_document.h"
 #include "recipe/request_context.h"
 #include "recipe/request_fields.h"
 #include "recipe/request_protocols.h"
@@ -73,9 +72,13 @@ RequestResult ParseRequest(Protocol protocol, std::string_view body, const Reque
     return BodyError(too_large ? 413 : 400, too_large ? RejectKind::kTooLarge : RejectKind::kBadJson,
                      "invalid JSON request: " + document.status().ToString());
   }
+  return ParseRequest(protocol, document->root(), options);
+}
+
+RequestResult ParseRequest(Protocol protocol, JsonView body, const RequestOptions& options) {
   RequestContext context(options);
   context.request.protocol = protocol;
-  if (!ReadBody(document->root(), context)) return std::move(context.error);
+  if (!ReadBody(body, context)) return std::move(context.error);
   return std::move(context.request);
 }
 

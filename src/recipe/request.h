@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "recipe/conversation.h"
+#include "recipe/json_document.h"
 #include "recipe/request_error.h"
 
 namespace deepinfer::recipe {
@@ -25,6 +26,7 @@ struct RequestOptions {
   enum class DeveloperRole : uint8_t { kReject, kSystem, kUser };
 
   bool default_thinking = true;                        // when a request says nothing
+  Effort default_effort = {};                          // with thinking on, when a request names none
   bool require_reasoning_history = false;              // `--require-reasoning-history` (spec: recipe.md §8.3)
   WebSearch messages_web_search = WebSearch::kReject;  // server tools `web_search*`
   WebSearch responses_web_search = WebSearch::kDrop;   // tools `web_search`
@@ -113,6 +115,8 @@ class RequestResult {
 /// Reads a body and checks every field of recipe.md §7 that the protocol has; unknown top-level fields are ignored. Sampling values
 /// are those of §7.2, thinking and effort those of §7.1. Nothing is fetched: images stay URLs.
 RequestResult ParseRequest(Protocol protocol, std::string_view body, const RequestOptions& options = {});
+/// The same for a body that is part of a larger document, of which it takes nothing but copies.
+RequestResult ParseRequest(Protocol protocol, JsonView body, const RequestOptions& options = {});
 
 /// How many tokens the answer may have, once the prompt's length is known (images at their span): the request's own number, else
 /// 8192 without thinking, 65536 with it, 131072 at effort max, lowered to what the context leaves and raised to at least 1
@@ -122,6 +126,9 @@ std::optional<int64_t> ResolveMaxTokens(const Request& request, int64_t prompt_t
 
 /// The version that a model name stands for: options.aliases, then the names of recipe.md §8.2. Nothing for an unknown name.
 std::optional<ModelVersion> FindModel(std::string_view name, const RequestOptions& options);
+
+/// A name of recipe.md §7.1 other than "none", or a whole number from 1 to 100; nothing for any other text.
+std::optional<Effort> FindEffort(std::string_view text);
 
 /// "chat", "responses", "messages", "completions".
 std::string_view ProtocolName(Protocol protocol);

@@ -9,6 +9,7 @@
 #include "recipe/regex_syntax.h"
 #include "recipe/request_context.h"
 #include "recipe/request_tools.h"
+#include "recipe/request_validators.h"
 #include "recipe/tool_schema.h"
 
 namespace deepinfer::recipe {
@@ -30,8 +31,10 @@ void ResolveThinking(RequestContext& context) {
   if (!conversation.thinking) return;
   if (context.effort_number.has_value()) {
     conversation.effort = Effort{Effort::Name::kNumber, *context.effort_number};
+  } else if (context.effort.has_value()) {
+    conversation.effort = EffortOf(*context.effort);  // "none" with thinking on is high, too
   } else {
-    conversation.effort = EffortOf(context.effort.value_or("high"));  // "none" with thinking on is high, too
+    conversation.effort = context.options.default_effort;
   }
 }
 
@@ -183,6 +186,16 @@ bool CheckReasoningHistory(bool tools_declared, RequestContext& context) {
 }
 
 }  // namespace
+
+std::optional<Effort> FindEffort(std::string_view text) {
+  const bool is_name = std::find(kEffortNames.begin(), kEffortNames.end(), text) != kEffortNames.end();
+  if (is_name && text != "none") return EffortOf(text);
+  int number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc() || end != text.data() + text.size() || number < 1 || number > 100)
+    return std::nullopt;
+  return Effort{Effort::Name::kNumber, number};
+}
 
 bool ResolveSettings(RequestContext& context) {
   Conversation& conversation = context.conversation();

@@ -27,12 +27,11 @@ TEST(Generate, GreedyAnswer) {
   const Transcript& want = FindTranscript("arith-000");
   std::vector<int32_t> streamed_ids;
   std::string streamed_text;
-  const GenerationResult result =
-      MustGenerate(Demo(), Greedy("arith-000"), [&](int32_t id, std::string_view text) {
-        streamed_ids.push_back(id);
-        streamed_text += text;
-        return true;
-      });
+  const GenerationResult result = MustGenerate(Demo(), Greedy("arith-000"), [&](const OutputToken& token) {
+    streamed_ids.push_back(token.id);
+    streamed_text += token.text;
+    return true;
+  });
   EXPECT_EQ(result.output_ids, want.output_ids);
   EXPECT_EQ(result.output_ids.back(), kEos) << "the stop id is part of the ids";
   EXPECT_EQ(result.text, "17 + 10 = 27") << "but not of the text";
@@ -90,8 +89,8 @@ TEST(Generate, StopStringsAcrossTokenBorders) {
     GenerationRequest request = Greedy("letters-023");
     request.stop = {stop};
     std::string streamed;
-    const GenerationResult result = MustGenerate(Demo(), request, [&](int32_t, std::string_view text) {
-      streamed += text;
+    const GenerationResult result = MustGenerate(Demo(), request, [&](const OutputToken& token) {
+      streamed += token.text;
       return true;
     });
     EXPECT_EQ(result.text, whole.text.substr(0, at)) << stop;
@@ -144,16 +143,16 @@ TEST(Generate, HalfCharactersAreHeldBack) {
   GenerationRequest request = Greedy("arith-000", 1);
   request.sampling.logit_bias = {{ids->front(), 100.0F}};
   std::vector<std::string> pieces;
-  const GenerationResult result = MustGenerate(Demo(), request, [&](int32_t, std::string_view text) {
-    pieces.emplace_back(text);
+  const GenerationResult result = MustGenerate(Demo(), request, [&](const OutputToken& token) {
+    pieces.emplace_back(token.text);
     return true;
   });
   EXPECT_EQ(result.text, "\uFFFD") << "an unfinished character at the end";
   EXPECT_THAT(pieces, ::testing::ElementsAre("\uFFFD"));
   request.max_tokens = 2;
   pieces.clear();
-  (void)MustGenerate(Demo(), request, [&](int32_t, std::string_view text) {
-    pieces.emplace_back(text);
+  (void)MustGenerate(Demo(), request, [&](const OutputToken& token) {
+    pieces.emplace_back(token.text);
     return true;
   });
   EXPECT_EQ(pieces.front(), "") << "half a character went out";

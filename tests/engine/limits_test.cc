@@ -53,7 +53,7 @@ TEST(Cancel, BySink) {
   const Transcript& want = FindTranscript("arith-000");
   int calls = 0;
   const GenerationResult result =
-      MustGenerate(Demo(), Greedy("arith-000"), [&](int32_t, std::string_view) { return ++calls < 3; });
+      MustGenerate(Demo(), Greedy("arith-000"), [&](const OutputToken&) { return ++calls < 3; });
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(result.finish_reason, FinishReason::kCancelled);
   EXPECT_EQ(result.output_ids, std::vector<int32_t>(want.output_ids.begin(), want.output_ids.begin() + 3));
@@ -65,7 +65,7 @@ TEST(Cancel, ByFlag) {
   int calls = 0;
   const GenerationResult result = MustGenerate(
       Demo(), Greedy("arith-000"),
-      [&](int32_t, std::string_view) {
+      [&](const OutputToken&) {
         stop = ++calls == 4;
         return true;
       },
@@ -85,8 +85,8 @@ TEST(Cancel, HeldBackTextIsInTheResult) {
   request.stop = {"17 + 10 = 28"};
   std::string streamed;
   int calls = 0;
-  const GenerationResult result = MustGenerate(Demo(), request, [&](int32_t, std::string_view text) {
-    streamed += text;
+  const GenerationResult result = MustGenerate(Demo(), request, [&](const OutputToken& token) {
+    streamed += token.text;
     return ++calls < 3;
   });
   EXPECT_EQ(streamed, "");
@@ -95,7 +95,7 @@ TEST(Cancel, HeldBackTextIsInTheResult) {
 
 TEST(Cancel, OnTheLastTokenIsNoCancellation) {
   const GenerationResult result =
-      MustGenerate(Demo(), Greedy("arith-000", 1), [](int32_t, std::string_view) { return false; });
+      MustGenerate(Demo(), Greedy("arith-000", 1), [](const OutputToken&) { return false; });
   EXPECT_EQ(result.finish_reason, FinishReason::kLength);
 }
 

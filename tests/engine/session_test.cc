@@ -6,14 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "demo_engine.h"
-#include "recipe/plain_chat.h"
+#include "recipe/prompt.h"
+#include "recipe/response.h"
 
 namespace deepinfer {
 namespace {
 
 using namespace deepinfer::testing;  // NOLINT: helpers of this folder
-using recipe::plain::Message;
-using recipe::plain::Role;
 
 class SessionReuse : public ::testing::Test {
  protected:
@@ -36,8 +35,8 @@ class SessionReuse : public ::testing::Test {
   std::vector<int32_t> Encode(std::string_view text) const {
     return *engine_.tokenizer().Encode(text, {.added_tokens = true});
   }
-  std::vector<int32_t> Chat(const std::vector<Message>& messages, const recipe::plain::ChatOptions& options) const {
-    return *recipe::plain::EncodeChat(engine_.tokenizer(), messages, options);
+  std::vector<int32_t> Chat(const recipe::Conversation& conversation) const {
+    return *recipe::EncodePrompt(*recipe::RenderPrompt(conversation), engine_.tokenizer());
   }
   static int64_t Size(const std::vector<int32_t>& ids) { return static_cast<int64_t>(ids.size()); }
 
@@ -45,37 +44,55 @@ class SessionReuse : public ::testing::Test {
   std::unique_ptr<Session> session_ = engine_.NewSession();
 };
 
+void AddUser(std::string text, recipe::Conversation* conversation) {
+  conversation->messages.emplace_back(recipe::UserMessage{.content = {std::move(text), {}}});
+}
+
+void AddAnswer(std::string text, std::optional<std::string> reasoning, recipe::Conversation* conversation) {
+  recipe::AssistantMessage message;
+  message.content = std::move(text);
+  message.reasoning = std::move(reasoning);
+  conversation->messages.emplace_back(std::move(message));
+}
+
 std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
 TEST_F(SessionReuse, NextTurnComputesOnlyWhatIsNew) {
-  const recipe::plain::ChatOptions options{.thinking = false};
-  std::vector<Message> messages = {{Role::kUser, "My name is Vand.", ""}};
+  recipe::Conversation conversation;
+  conversation.thinking = false;
+  AddUser("My name is Vand.", &conversation);
   int64_t cached = 0;
   for (const char* question : {"What is my name?", "My dog is called Dawox.", "What is my pet called?"}) {
-    const auto prompt = Chat(messages, options);
+    const auto prompt = Chat(conversation);
     const GenerationResult answer = Check(Prompt(prompt, 40), cached);
     ASSERT_EQ(answer.finish_reason, FinishReason::kStop);
     EXPECT_EQ(session_->length(), Size(prompt) + Size(answer.output_ids) - 1) << "the last token was not fed";
     cached = session_->length();
-    messages.push_back({Role::kAssistant, answer.text, ""});
-    messages.push_back({Role::kUser, question, ""});
+    AddAnswer(answer.text, {}, &conversation);
+    AddUser(question, &conversation);
   }
 }
 
 TEST_F(SessionReuse, DroppedReasoningKeepsThePromptBeforeIt) {
-  const recipe::plain::ChatOptions options{.thinking = true};
-  std::vector<Message> messages = {{Role::kUser, "What is the opposite of hard?", ""}};
-  const auto first = Chat(messages, options);
+  recipe::Conversation conversation;
+  AddUser("What is the opposite of hard?", &conversation);
+  const auto first = Chat(conversation);
   const GenerationResult answer = Check(Prompt(first, 40), 0);
-  const auto parts = recipe::plain::SplitAnswer(answer.text, true);
-  ASSERT_FALSE(parts.reasoning.empty());
-  messages.push_back({Role::kAssistant, parts.content, parts.reasoning});
-  messages.push_back({Role::kUser, "What is the capital of Turkey?", ""});
+  recipe::AnswerOptions options;
+  options.thinking = true;
+  options.parsing.stage = recipe::ParserStage::kStart;
+  recipe::AnswerCollector collector;
+  recipe::AnswerProcessor processor(options, nullptr, &collector);
+  processor.Text(answer.text);
+  processor.End();
+  ASSERT_FALSE(collector.answer().reasoning.empty());
+  AddAnswer(collector.answer().text, collector.answer().reasoning, &conversation);
+  AddUser("What is the capital of Turkey?", &conversation);
   // The next prompt has </think> in place of <think>: all but that token is kept.
-  Check(Prompt(Chat(messages, options), 40), Size(first) - 1);
+  Check(Prompt(Chat(conversation), 40), Size(first) - 1);
 }
 
 TEST_F(SessionReuse, TheSamePromptAgain) {
@@ -164,8 +181,8 @@ TEST_F(SessionReuse, CancelledAnswersLeaveASoundSession) {
   std::atomic<bool> stop = false;
   // In the middle of the answer: its tokens are kept.
   int calls = 0;
-  const GenerationResult cut = MustGenerate(
-      engine_, Prompt(prompt), [&](int32_t, std::string_view) { return ++calls < 4; }, session_.get());
+  const GenerationResult cut =
+      MustGenerate(engine_, Prompt(prompt), [&](const OutputToken&) { return ++calls < 4; }, session_.get());
   EXPECT_EQ(cut.finish_reason, FinishReason::kCancelled);
   Check(Prompt(Joined(prompt, cut.output_ids)), Size(prompt) + 3);
   // In the middle of a prompt: a state that was cut short there would not do.
