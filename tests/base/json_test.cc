@@ -181,5 +181,26 @@ TEST(JsonSerialize, Indented) {
             "{\n  \"a\": [\n    1,\n    {\n      \"b\": []\n    }\n  ],\n  \"c\": {}\n}");
 }
 
+TEST(JsonWrite, EscapesTextsInPieces) {
+  std::string text = "plain text of more than sixteen bytes, then \"\\\n\t\b\f\x01 and é🦀 to the end";
+  std::string whole;
+  AppendEscaped(text, &whole);
+  EXPECT_EQ(whole,
+            "plain text of more than sixteen bytes, then \\\"\\\\\\n\\t\\b\\f\\u0001 and é🦀 to the end");
+  for (size_t step = 1; step < text.size(); ++step) {
+    std::string pieces;
+    for (size_t at = 0; at < text.size(); at += step)
+      AppendEscaped(std::string_view(text).substr(at, step), &pieces);
+    EXPECT_EQ(pieces, whole);
+  }
+}
+
+TEST(JsonWrite, RepairsInvalidUtf8BetweenLongRuns) {
+  const std::string run(40, 'a');
+  std::string out;
+  AppendQuoted(run + "\xFF" + run + "\xE2\x82" + "\"" + run + "\xF0\x9F\x9F", &out);
+  EXPECT_EQ(out, "\"" + run + "\uFFFD" + run + "\uFFFD\\\"" + run + "\uFFFD\"");
+}
+
 }  // namespace
 }  // namespace deepinfer::json
