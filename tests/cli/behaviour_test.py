@@ -317,6 +317,210 @@ class Requests(Folder):
             self.assertTrue(b"--" in done.stderr or b"none.json" in done.stderr, done.stderr)
 
 
+def evaluation(task: str, count: int) -> list[dict]:
+    """Lines of the demo model's evaluation as chat requests, with the answer of the reference."""
+    lines = (Path(PROGRAM.model).parent / "demo-eval" / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()[:count]
+    requests = []
+    for record in map(json.loads, lines):
+        messages, results = [], 0
+        for message in record["messages"]:
+            chat = {"role": message["role"], "content": message["content"]}
+            if message["role"] == "assistant":
+                chat["reasoning_content"], results = message["reasoning"], 0
+            if message["calls"]:
+                chat["tool_calls"] = [{"id": f"c{i}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+                                      for i, (name, arguments) in enumerate(message["calls"])]
+            if message["role"] == "tool":
+                chat["tool_call_id"] = f"c{results}"
+                results += 1
+            messages.append(chat)
+        body = {"messages": messages, "thinking": {"type": "enabled" if record["thinking"] else "disabled"},
+                "reasoning_effort": record["effort"], "temperature": 0, "max_tokens": 120}
+        if record["tools"]:
+            body["tools"] = [{"type": "function", "function": tool} for tool in record["tools"]]
+        if record["json_mode"]:
+            body["response_format"] = {"type": "json_object"}
+        requests.append({"record": record, "body": body})
+    return requests
+
+
+def expected_calls(record: dict) -> list[tuple[str, dict]]:
+    calls = []
+    for invoke in re.finditer(r'<｜DSML｜ invoke name="(.*?)">(.*?)</｜DSML｜ invoke>', record["expected"], re.S):
+        parameters = re.findall(r'<｜DSML｜ parameter name="(.*?)" string="(true|false)">(.*?)</｜DSML｜ parameter>', invoke[2], re.S)
+        calls.append((invoke[1], {name: value if is_text == "true" else json.loads(value) for name, is_text, value in parameters}))
+    return calls
+
+
+def calls_of(message: dict) -> list[tuple[str, dict]]:
+    return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in message.get("tool_calls", [])]
+
+
+class Tools(Folder):
+    """Conversations with tools and formats, through every command that takes one."""
+
+    def test_lines_of_both_forms(self) -> None:
+        requests = evaluation("tools", 8) + evaluation("json", 4)
+        lines = []
+        for i, request in enumerate(requests):
+            lines.append(dict(request["body"], id=i))
+            lines.append({"custom_id": str(i), "method": "POST", "url": "/v1/chat/completions", "body": dict(request["body"], model="deepseek-flash")})
+        write_lines(self.input, lines)
+        done = self.batch("--history-thinking", "keep")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        results = self.results()
+        with_calls = 0
+        for i, request in enumerate(requests):
+            line, response = results[2 * i], results[2 * i + 1]["response"]["body"]
+            record, choice = request["record"], response["choices"][0]
+            with self.subTest(record=record["id"]):
+                text = PROGRAM.json("detokenize", ",".join(map(str, line["prompt_ids"])))["text"]
+                self.assertEqual(text, record["prompt"])
+                wanted = expected_calls(record)
+                with_calls += bool(wanted)
+                self.assertEqual(calls_of(line), wanted)
+                self.assertEqual(line["finish_reason"], "tool_calls" if wanted else "stop")
+                self.assertNotIn("DSML", line["text"])
+                if not wanted:
+                    self.assertEqual(line["text"], record["expected_content"])
+                if "response_format" in request["body"]:
+                    json.loads(line["text"])
+                self.assertEqual((response["id"] != line["id"], response["created"], response["model"]), (True, 0, "deepseek-flash"))
+                self.assertEqual(response["usage"]["prompt_tokens"], line["usage"]["prompt_tokens"])
+                if not record["thinking"]:  # with thinking a body has no temperature 0
+                    self.assertEqual(calls_of(choice["message"]), wanted)
+                    self.assertEqual(choice["message"]["content"], line["text"])
+                    self.assertEqual(response["usage"]["completion_tokens"], line["usage"]["completion_tokens"])
+                else:
+                    self.assertGreater(line["usage"]["reasoning_tokens"], 0)
+                    self.assertLess(line["usage"]["reasoning_tokens"], len(line["output_ids"]))
+        self.assertGreaterEqual(with_calls, 4)
+        ids = [call["id"] for result in results[::2] for call in result["tool_calls"]]
+        self.assertEqual(len(set(ids)), len(ids))
+
+    def test_protocols(self) -> None:
+        tool = {"type": "object", "properties": {"hour": {"type": "integer"}, "minute": {"type": "integer"}}, "required": ["hour", "minute"]}
+        ask, model = "Set an alarm for 10:11.", "demo-model"
+        bodies = [
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": ask}], "thinking": {"type": "disabled"}, "logprobs": True, "top_logprobs": 2,
+                                      "tools": [{"type": "function", "function": {"name": "set_alarm", "description": "Set an alarm", "parameters": tool}}]}),
+            ("/v1/responses", {"input": ask, "reasoning": {"effort": "none"},
+                               "tools": [{"type": "function", "name": "set_alarm", "description": "Set an alarm", "parameters": tool}]}),
+            ("/v1/messages", {"messages": [{"role": "user", "content": ask}], "max_tokens": 99, "thinking": {"type": "disabled"},
+                              "tools": [{"name": "set_alarm", "description": "Set an alarm", "input_schema": tool}]}),
+            ("/v1/completions", {"prompt": "17 + 10 =", "max_tokens": 3, "echo": True, "stream": True}),
+        ]
+        write_lines(self.input, [{"custom_id": url, "method": "POST", "url": url, "body": dict(body, model=model, temperature=0)} for url, body in bodies])
+        self.assertEqual(self.batch().returncode, 0)
+        results = self.results()
+        self.assertEqual([result["custom_id"] for result in results], [url for url, _ in bodies])
+        chat, responses, messages, completion = (result["response"]["body"] for result in results)
+        wanted = {"hour": 10, "minute": 11}
+        self.assertEqual(calls_of(chat["choices"][0]["message"]), [("set_alarm", wanted)])
+        self.assertEqual(chat["choices"][0]["finish_reason"], "tool_calls")
+        call = next(item for item in responses["output"] if item["type"] == "function_call")
+        self.assertEqual((responses["object"], responses["status"], call["name"], json.loads(call["arguments"])), ("response", "completed", "set_alarm", wanted))
+        self.assertEqual((messages["type"], messages["stop_reason"]), ("message", "tool_use"))
+        self.assertEqual([(block["name"], block["input"]) for block in messages["content"] if block["type"] == "tool_use"], [("set_alarm", wanted)])
+        self.assertEqual(completion["object"], "text_completion")
+        self.assertTrue(completion["choices"][0]["text"].startswith("17 + 10 ="))
+        self.assertEqual(completion["choices"][0]["finish_reason"], "length")
+
+    def test_options_and_bodies(self) -> None:
+        message = [{"role": "user", "content": "17 + 10 = ?"}]
+        off = {"type": "disabled"}
+        bodies = [{}, {"max_tokens": 4}, {"thinking": off}, {"thinking": off, "logprobs": True, "top_logprobs": 1}, {"thinking": off, "stop": "+", "max_tokens": 8}]
+        write_lines(self.input, [{"custom_id": str(i), "method": "POST", "url": "/v1/chat/completions", "body": dict(body, model="deepseek-flash", messages=message)}
+                                 for i, body in enumerate(bodies)])
+        self.assertEqual(self.batch("--temperature", "0", "--max-tokens", "2", "--thinking", "off").returncode, 0)
+        choices = [result["response"]["body"]["choices"][0] for result in self.results()]
+        texts = [choice["message"]["content"] for choice in choices]
+        self.assertNotIn("reasoning_content", choices[0]["message"])
+        self.assertEqual(texts[0], texts[2])
+        self.assertTrue(texts[1].startswith(texts[0]) and len(texts[1]) > len(texts[0]))
+        self.assertEqual(len(choices[3]["logprobs"]["content"]), 2)
+        self.assertEqual((texts[4], choices[4]["finish_reason"]), ("17 ", "stop"))
+
+    def test_generate(self) -> None:
+        request = next(r for r in evaluation("tools", 8) if r["record"]["id"] == "tools-002")
+        path = self.folder / "body.json"
+        path.write_text(json.dumps(dict(request["body"], model="any", stream=True)), encoding="utf-8")
+        answer = PROGRAM.json("generate", "--messages", str(path), "--quiet", "--seed", "1")
+        self.assertEqual((calls_of(answer), answer["finish_reason"], answer["text"]), ([("set_alarm", {"hour": 10, "minute": 11})], "tool_calls", ""))
+        again = PROGRAM.json("generate", "--messages", "-", "--quiet", "--seed", "1", stdin=path.read_bytes())
+        self.assertEqual(again["tool_calls"], answer["tool_calls"], "the same seed, the same ids")
+        shown = PROGRAM.run("generate", "--messages", str(path), "--quiet")
+        self.assertEqual(shown.stdout.decode(), '[call set_alarm] {"hour": 10, "minute": 11}\n')
+        # A forced call begins inside the block of calls, and the body's `none` hides the tools.
+        body = dict(request["body"], tool_choice="required")
+        path.write_text(json.dumps(body), encoding="utf-8")
+        forced = PROGRAM.json("generate", "--messages", str(path), "--quiet")
+        self.assertTrue(calls_of(forced))
+        path.write_text(json.dumps(dict(body, tool_choice="none")), encoding="utf-8")
+        hidden = PROGRAM.json("generate", "--messages", str(path), "--quiet", "--max-tokens", "1")
+        self.assertLess(len(hidden["prompt_ids"]), 100)
+
+    def test_settings(self) -> None:
+        def prompt(*arguments: str) -> str:
+            answer = PROGRAM.json("generate", "hi", "--max-tokens", "1", "--quiet", *arguments)
+            return PROGRAM.json("detokenize", ",".join(map(str, answer["prompt_ids"])))["text"]
+
+        self.assertIn("Reasoning Effort: 37 (", prompt("--effort", "37", "--system", "Be kind."))
+        self.assertIn("\n\nBe kind.<｜User｜>hi", prompt("--effort", "37", "--system", "Be kind."))
+        self.assertIn("Reasoning Effort: 100 (", prompt("--effort", "max"))
+        self.assertEqual(prompt("--thinking", "off"), "<｜begin▁of▁sentence｜><｜User｜>hi<｜Assistant｜></think>")
+        history = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "reasoning_content": "because"}, {"role": "user", "content": "c"}]
+        path = self.folder / "history.json"
+        path.write_text(json.dumps(history), encoding="utf-8")
+        texts = {}
+        for rule in ("auto", "keep", "drop"):
+            answer = PROGRAM.json("generate", "--messages", str(path), "--history-thinking", rule, "--max-tokens", "1", "--quiet")
+            texts[rule] = PROGRAM.json("detokenize", ",".join(map(str, answer["prompt_ids"])))["text"]
+        self.assertIn("<think>because</think>b", texts["keep"])
+        self.assertNotIn("because", texts["auto"] + texts["drop"])
+
+    def test_prefix(self) -> None:
+        messages = [{"role": "user", "content": "17 + 10 = ?"}, {"role": "assistant", "content": "17 + 10", "prefix": True}]
+        path = self.folder / "prefix.json"
+        path.write_text(json.dumps(messages), encoding="utf-8")
+        answer = PROGRAM.json("generate", "--messages", str(path), "--thinking", "off", "--temperature", "0", "--quiet")
+        self.assertEqual(answer["text"], " = 27")
+
+    def test_stop_texts_leave_reasoning_alone(self) -> None:
+        answer = PROGRAM.json("generate", "17 + 10 = ?", "--temperature", "0", "--stop", "+", "--quiet")
+        self.assertIn("+", answer["reasoning"])
+        self.assertEqual((answer["text"], answer["finish_reason"]), ("17 ", "stop"))
+
+    def test_refusals(self) -> None:
+        path = self.folder / "body.json"
+        message = [{"role": "user", "content": "hi"}]
+        for body, code, part in (({"messages": message, "response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}}, 3,
+                                  "constrained decoding"),
+                                 ({"messages": message, "tools": [{"type": "function"}]}, 4, "tools[0]"),
+                                 ({"messages": [{"role": "wizard", "content": ""}]}, 4, "messages[0].role"), ([], 4, "Empty input messages"), ({"tools": []}, 4, "messages")):
+            path.write_text(json.dumps(body), encoding="utf-8")
+            done = PROGRAM.run("generate", "--messages", str(path), "--json", "--quiet")
+            self.assertEqual(done.returncode, code, done.stdout)
+            error = json.loads(done.stdout)["error"]
+            self.assertIn(part, error["message"])
+            self.assertIn(str(path), error["where"])
+
+    def test_vocabulary_without_tags(self) -> None:
+        model = self.folder / "model"
+        shutil.copytree(PROGRAM.model, model)
+        for path in [model, *model.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        tokenizer = model / "tokenizer.json"
+        tokenizer.write_text(tokenizer.read_text(encoding="utf-8").replace("｜DSML｜", "|DSML|"), encoding="utf-8")
+        request = evaluation("tools", 1)[0]
+        body = self.folder / "body.json"
+        body.write_text(json.dumps(request["body"]), encoding="utf-8")
+        done = PROGRAM.run("generate", str(model), "--messages", str(body), "--quiet")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("the vocabulary has no token ｜DSML｜", done.stderr.decode())
+        self.assertEqual(PROGRAM.run("generate", str(model), "hi", "--max-tokens", "1", "--quiet").returncode, 0)
+
+
 class Interrupts(Folder):
     def test_interrupt_keeps_what_is_done(self) -> None:
         write_lines(self.input, [dict(LINES[0], id=i, ignore_eos=True, max_tokens=20) for i in range(8)])
@@ -425,6 +629,29 @@ class Conversations(Folder):
         self.assertIn(b"unknown command /nonsense", done.stderr)
         again = PROGRAM.run("generate", "--messages", str(saved), "--quiet", "--max-tokens", "8")
         self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_tools_in_a_conversation(self) -> None:
+        request = next(r for r in evaluation("tools", 8) if r["record"]["id"] == "tools-002")
+        loaded, saved = self.folder / "loaded.json", self.folder / "saved.json"
+        body = {key: value for key, value in request["body"].items() if key in ("messages", "tools", "thinking")}
+        body["messages"] = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+        loaded.write_text(json.dumps(body), encoding="utf-8")
+        script = f"/result early\n/load {loaded}\nSet an alarm for 10:11.\nAnd now?\n/result ok\n/save {saved}\n/load {saved}\n/save {saved}\n"
+        done = PROGRAM.run("chat", "--verbose", "--temperature", "0", stdin=script)
+        error = done.stderr.decode()
+        self.assertEqual(done.returncode, 1, error)  # two of the lines are wrong
+        self.assertIn("no call waits for a result", error)
+        self.assertIn("the call of set_alarm has no result yet", error)
+        self.assertIn('[call set_alarm] {"hour": 10, "minute": 11}\n', done.stdout.decode())
+        self.assertIn("The alarm is set for 10:11.", done.stdout.decode())
+        cached = [int(part.split()[0]) for part in error.split("prompt tokens, ")[1:]]
+        self.assertEqual(len(cached), 2)
+        self.assertGreater(cached[1], 200, "the prompt up to the call is not read again")
+        kept = json.loads(saved.read_text(encoding="utf-8"))
+        self.assertEqual(kept["tools"], body["tools"])
+        self.assertEqual([m["role"] for m in kept["messages"]], ["user", "assistant", "user", "assistant", "tool", "assistant"])
+        call = kept["messages"][3]["tool_calls"][0]
+        self.assertEqual(kept["messages"][4], {"role": "tool", "content": "ok", "tool_call_id": call["id"]})
 
     def test_nothing_to_save(self) -> None:
         saved = self.folder / "saved.json"

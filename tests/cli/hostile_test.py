@@ -57,16 +57,84 @@ BAD_LINES = [
     ('{"id":27,"messages":[]}', 27, "messages"),
     ('{"id":28,"messages":[{"role":"wizard","content":"a"}]}', 28, "role"),
     ('{"id":29,"messages":[{"role":"user"}]}', 29, "content"),
-    ('{"id":30,"messages":[{"role":"user","content":"a"}],"tools":[{"name":"f"}]}', 30, "recipe library"),
-    ('{"id":31,"messages":[{"role":"user","content":"a"}],"response_format":{"type":"json_object"}}', 31, "recipe library"),
+    ('{"id":30,"messages":[{"role":"user","content":"a"}],"tools":[{"name":"f"}]}', 30, "tools[0]"),
+    ('{"id":31,"messages":[{"role":"user","content":"a"}],"response_format":{"type":"json_object"}}', 31, "json"),
+    ('{"id":35,"messages":[{"role":"user","content":"a"}],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object"}}}}', 35,
+     "response_format of type json_schema needs constrained decoding"),
+    ('{"id":36,"messages":[{"role":"user","content":"a"}],"response_format":{"type":"regex","regex":"a+"}}', 36, "constrained decoding"),
+    ('{"id":37,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a/b.png"}}]}]}', 37, "image"),
+    ('{"id":38,"prompt":"a","tools":[]}', 38, "tools belongs to messages"),
+    ('{"id":39,"messages":[{"role":"user","content":"a"}],"effort":50,"reasoning_effort":50}', 39, "same field"),
+    ('{"id":40,"messages":[{"role":"user","content":"a"}],"thinking":"maybe"}', 40, "thinking"),
+    ('{"id":41,"messages":[{"role":"user","content":"a"}],"top_logprobs":2}', 41, "logprobs"),
+    ('{"id":42,"messages":[{"role":"tool","content":"a","tool_call_id":"x"}]}', 42, "tool_calls"),
+    ('{"id":43,"messages":[{"role":"user","content":"a"}],"tool_choise":"none"}', 43, "tool_choice"),
     ('{"id":32,"messages":[{"role":"user","content":"a"}],"special":true}', 32, "special"),
     ('{"id":33,"prompt":"a","effort":0}', 33, "effort"),
-    ('{"custom_id":"c","method":"POST","url":"/v1/chat/completions","body":{}}', None, "recipe library"),
     (json.dumps({"id": 34, "prompt_ids": [5] * 20000}), 34, ""),
 ]
 
 
+CHAT = "/v1/chat/completions"
+HI = {"model": "deepseek-flash", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+
+# (line of the OpenAI form, status of the response or None for a line that is no request, part of the message)
+BAD_REQUESTS = [
+    ({"method": "POST", "url": CHAT, "body": HI}, None, "custom_id"),
+    ({"custom_id": 7, "method": "POST", "url": CHAT, "body": HI}, None, "custom_id"),
+    ({"custom_id": "c", "url": CHAT, "body": HI}, None, "method"),
+    ({"custom_id": "c", "method": "GET", "url": CHAT, "body": HI}, None, "method"),
+    ({"custom_id": "c", "method": "POST", "url": "/v1/embeddings", "body": HI}, None, "url"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT}, None, "body"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": "text"}, None, "body"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": HI, "bodi": 1}, None, "bodi"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": {}}, 400, "model"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": dict(HI, model="gpt-5")}, 400, "gpt-5"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": dict(HI, model="deepseek-v4-pro")}, 400, "deepseek-v4-pro"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": dict(HI, messages=[])}, 400, "Empty input messages"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": dict(HI, n=2)}, 400, "n value"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": dict(HI, max_tokens=9000)}, 400, "maximum context length is 8192"),
+    ({"custom_id": "c", "method": "POST", "url": CHAT, "body": dict(HI, response_format={"type": "regex", "regex": "a"})}, 400, "response_format of type regex"),
+    ({"custom_id": "c", "method": "POST", "url": "/v1/responses", "body": {
+        "model": "deepseek-flash", "input": "x", "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}}}, 400,
+     "text.format of type json_schema"),
+    ({"custom_id": "c", "method": "POST", "url": "/v1/messages", "body": {"model": "deepseek-flash", "messages": []}}, 400, "at least one message"),
+    ({"custom_id": "c", "method": "POST", "url": "/v1/completions", "body": {"model": "deepseek-flash", "prompt": "a", "suffix": "b"}}, 400, "suffix"),
+]
+
+
 class Hostile(unittest.TestCase):
+    def test_every_bad_request_has_its_answer(self) -> None:
+        lines = [line for line, _, _ in BAD_REQUESTS]
+        good = {"custom_id": "good", "method": "POST", "url": CHAT, "body": HI}
+        done = PROGRAM.run("batch", "-", "-o", "-", "--quiet", stdin="".join(json.dumps(line) + "\n" for line in [*lines, good]))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        results = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(results), len(lines) + 1)
+        for (line, status, part), result in zip(BAD_REQUESTS, results):
+            with self.subTest(line=json.dumps(line)[:120]):
+                self.assertEqual(set(result), {"id", "custom_id", "response", "error"})
+                self.assertRegex(result["id"], "^batch_req_[0-9a-f]{32}$")
+                if status is None:
+                    self.assertIsNone(result["response"])
+                    self.assertIn(part, result["error"]["message"])
+                    continue
+                self.assertIsNone(result["error"])
+                self.assertEqual((result["custom_id"], result["response"]["status_code"]), ("c", status))
+                self.assertRegex(result["response"]["request_id"], "^req_[0-9a-f]{32}$")
+                error = result["response"]["body"]["error"]
+                self.assertEqual((error["type"], error["param"], error["code"]), ("invalid_request_error", None, "invalid_request_error"))
+                self.assertIn(part, error["message"])
+        self.assertEqual(results[-1]["response"]["status_code"], 200)
+        self.assertEqual(len({result["id"] for result in results}), len(results))
+
+    def test_bodies_follow_the_rules_of_bodies(self) -> None:
+        # Of equal keys the last counts, and unknown fields are ignored, where lines of the other forms refuse both.
+        line = ('{"custom_id":"c","method":"POST","url":"/v1/chat/completions","body":{"model":"x","model":"deepseek-flash","unknown":1,'
+                '"messages":[{"role":"user","content":"Hi"}],"max_tokens":1}}')
+        done = PROGRAM.run("batch", "-", "-o", "-", "--quiet", stdin=line)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["response"]["body"]["model"]), (0, "deepseek-flash"))
+
     def test_every_bad_line_has_its_answer(self) -> None:
         with tempfile.TemporaryDirectory(prefix="deepinfer-hostile-") as name:
             source, output = Path(name) / "in.jsonl", Path(name) / "out.jsonl"
@@ -102,6 +170,22 @@ class Hostile(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(["error" in result for result in results], [True, False, True])
         self.assertIn(str(LINE_LIMIT), results[0]["error"]["message"])
+
+    def test_score_conversations(self) -> None:
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+        message = {"role": "user", "content": "Hi"}
+        answer = {"role": "assistant", "content": "Hello", "prefix": True}
+        lines = [{"id": 0, "messages": [message], "thinking": "off"}, {"id": 1, "messages": [message], "thinking": "off", "tools": [tool]},
+                 {"id": 2, "messages": [message, answer], "thinking": False},
+                 {"id": 3, "messages": [message], "response_format": {"type": "regex", "regex": "a"}}]
+        done = PROGRAM.run("score", "-", "--jsonl", "--json", "--quiet", stdin="".join(json.dumps(line) + "\n" for line in lines))
+        results = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((done.returncode, ["error" in result for result in results]), (1, [False, False, False, True]), done.stderr)
+        text = [PROGRAM.json("detokenize", ",".join(map(str, result["ids"])))["text"] for result in results[:3]]
+        self.assertEqual(text[0], "<｜begin▁of▁sentence｜><｜User｜>Hi<｜Assistant｜></think>")
+        self.assertIn('{"name": "f", "description": "", "parameters": {"type": "object"}}', text[1])
+        self.assertEqual(text[2], text[0] + "Hello")
+        self.assertEqual(results[2]["logprobs"][:len(results[0]["logprobs"])], results[0]["logprobs"])
 
     def test_score_lines(self) -> None:
         lines = ['{"id":1,"prompt":"17 + 10"}', '{"id":2,"promt":"a"}', "{", '{"id":4,"prompt_ids":[0,19]}']

@@ -17,11 +17,23 @@ from pathlib import Path
 from program import program_from_arguments
 
 
+TOOL = {"type": "function", "function": {"name": "set_alarm", "description": "Set an alarm", "parameters": {
+    "type": "object", "properties": {"hour": {"type": "integer"}, "minute": {"type": "integer"}}, "required": ["hour", "minute"]}}}
+
+
 def make_input(path: Path) -> None:
     lines = []
     for i in range(24):
         line: dict = {"id": f"line-{i}", "messages": [{"role": "user", "content": f"{i} + 17 = ?"}], "max_tokens": 4 + i % 9}
-        if i % 7 == 3:
+        if i % 5 == 2:
+            url, body = [("/v1/chat/completions", {"messages": line["messages"], "max_tokens": line["max_tokens"], "tools": [TOOL]}),
+                         ("/v1/responses", {"input": "Set an alarm for 10:11.", "max_output_tokens": line["max_tokens"]}),
+                         ("/v1/messages", {"messages": line["messages"], "max_tokens": -1}),
+                         ("/v1/completions", {"prompt": "17 +", "max_tokens": line["max_tokens"]})][i // 5 % 4]
+            line = {"custom_id": f"line-{i}", "method": "POST", "url": url, "body": dict(body, model="deepseek-flash")}
+        elif i % 5 == 4:
+            line["tools"] = [dict(TOOL)]
+        elif i % 7 == 3:
             line["seed"] = i
         if i % 11 == 5:
             line["nonsense"] = True  # a bad line is a result, too
