@@ -73,7 +73,8 @@ struct LatestReminder {
 };
 struct AssistantMessage {
   std::string content;
-  std::optional<std::string> reasoning;  // nothing and "" differ where reasoning is demanded (spec: recipe.md §8.3)
+  std::optional<std::string>
+      reasoning;  // nothing and "" differ where reasoning is demanded (spec: recipe.md §8.3)
   std::vector<ToolCall> tool_calls;
   bool prefix = false;  // the answer continues this text (spec: recipe.md §3.10)
   Task task = Task::kNone;
