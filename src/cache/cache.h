@@ -78,8 +78,8 @@ enum class ResumeMode : uint8_t {
 
 /// What a request asks for. Spans are read during the call only.
 struct Prompt {
-  std::span<const int32_t> ids;        // P >= 1 ids
-  std::span<const ContentSpan> spans;  // ascending, disjoint, inside the prompt
+  std::span<const int32_t> ids = {};        // P >= 1 ids
+  std::span<const ContentSpan> spans = {};  // ascending, disjoint, inside the prompt
   Digest root{};  // RootKey of the request's identity (model, numeric class, adapter, salt)
   CachePolicy policy = CachePolicy::kStrict;
   /// T: last rows of the prompt that the decoder layers compute: 140 (bounded_replay), 2,541 (exact_halo), >= P (full).
@@ -94,8 +94,8 @@ struct Resume {
   /// s: the first row to feed. Rows start .. P - 1 are computed, windows see nothing below `start` (kBoundedReplay).
   int64_t start = 0;
   Exactness exactness = Exactness::kExact;
-  /// A running sequence that is about to publish the next missing block of this prompt, and the length of the prompt that it will have
-  /// published when its own prompt is through: waiting for it saves computing these tokens twice (spec: serving.md S22).
+  /// A running sequence that is about to publish the next missing block of this prompt, and the hit that the prompt will have when that
+  /// one's prompt is through: waiting for it saves computing these tokens twice (spec: serving.md S22).
   SequenceId leader = SequenceId::kNone;
   int64_t leader_tokens = 0;
 };

@@ -127,7 +127,9 @@ void StateCache::Impl::FindLeader(const Prompt& prompt, Resume* resume) const {
         });
     if (my_span != prompt.spans.end()) common = std::min(common, my_span->begin);
     if (their_span != leader.spans.end()) common = std::min(common, their_span->begin);
-    common = common / config_.block_tokens * config_.block_tokens;
+    // A prompt's last row is never a hit.
+    common = std::min(common, static_cast<int64_t>(prompt.ids.size()) - 1) / config_.block_tokens *
+             config_.block_tokens;
     if (common <= static_cast<int64_t>(depth * tokens) || common <= resume->leader_tokens) continue;
     resume->leader = IdOf(leader, i);
     resume->leader_tokens = common;
