@@ -210,10 +210,10 @@ TEST(Generate, InvalidOutputIsNeverDrawn) {
 TEST(Generate, PenaltiesMakeRepetitionsRarer) {
   const auto distinct = [](const GenerationRequest& request) {
     const GenerationResult result = MustGenerate(Demo(), request);
-    EXPECT_EQ(result.output_ids.size(), 60U);
+    EXPECT_EQ(result.output_ids.size(), 160U);
     return std::set<int32_t>(result.output_ids.begin(), result.output_ids.end()).size();
   };
-  GenerationRequest request = Greedy("story-024", 60);
+  GenerationRequest request = Greedy("story-024", 160);
   request.ignore_eos = true;
   const size_t plain = distinct(request);
   for (const char* field : {"presence_penalty", "frequency_penalty", "repetition_penalty"}) {
