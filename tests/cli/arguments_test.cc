@@ -92,12 +92,17 @@ TEST(Arguments, Ids) {
     EXPECT_FALSE(ParseIds(bad, "ids").ok()) << bad;
 }
 
-TEST(LineSeeds, DependOnInputAndLineAndFitEveryJsonReader) {
+TEST(LineIdentity, SeedsAndIdsDependOnInputAndLineAndSeedsFitEveryJsonReader) {
   const Sha256Digest a = Sha256Of("a"), b = Sha256Of("b");
-  EXPECT_EQ(LineSeed(a, 0), LineSeed(a, 0));
-  EXPECT_NE(LineSeed(a, 0), LineSeed(a, 1));
-  EXPECT_NE(LineSeed(a, 0), LineSeed(b, 0));
-  EXPECT_LT(LineSeed(a, 0), uint64_t{1} << 53);
+  EXPECT_EQ((LineIdentity{a, 0}.Seed()), (LineIdentity{a, 0}.Seed()));
+  EXPECT_NE((LineIdentity{a, 0}.Seed()), (LineIdentity{a, 1}.Seed()));
+  EXPECT_NE((LineIdentity{a, 0}.Seed()), (LineIdentity{b, 0}.Seed()));
+  EXPECT_LT((LineIdentity{a, 0}.Seed()), uint64_t{1} << 53);
+  EXPECT_EQ((LineIdentity{a, 0}.Id("x")), (LineIdentity{a, 0}.Id("x")));
+  EXPECT_NE((LineIdentity{a, 0}.Id("x")), (LineIdentity{a, 1}.Id("x")));
+  EXPECT_NE((LineIdentity{a, 0}.Id("x")), (LineIdentity{b, 0}.Id("x")));
+  EXPECT_NE((LineIdentity{a, 0}.Id("x")), (LineIdentity{a, 0}.Id("y")));
+  EXPECT_EQ((LineIdentity{a, 0}.Id("x")).size(), 32U);
 }
 
 }  // namespace
