@@ -241,15 +241,15 @@ Command BatchCommand() {
                        .required = true}};
   spec.max_positionals = 2;
   spec.description =
-      "A line holds an id and one of: messages (a conversation), prompt (a text as it is; \"special\":true "
-      "recognises special tokens) or "
-      "prompt_ids; besides, any sampling option with underscores, and thinking, effort, prefill, seed. A "
-      "result is the object of "
-      "generate --json without timing, in the order of the input; a bad line gives {\"id\",\"error\"} and "
-      "exit code 1 at the end. "
-      "When the output exists and comes from the same input and options, the run continues behind its last "
-      "whole line. OUT.resume "
-      "beside it says what it comes from.";
+      "A line holds an id and one of: messages (a conversation, with tools, tool_choice, response_format), "
+      "prompt (a text as it is; \"special\":true recognises special tokens) or prompt_ids; besides, any "
+      "sampling option with underscores, and thinking, effort, prefill, seed. Or it is an OpenAI batch line: "
+      "custom_id, method, url (/v1/chat/completions, /v1/completions, /v1/responses, /v1/messages), body. A "
+      "result is the object of generate --json without timing, or id, custom_id, response, error, in the "
+      "order of the input; a bad line gives an error and exit code 1 at the end. When the output exists and "
+      "comes from the same input and options, the run continues behind its last whole line. OUT.resume "
+      "beside it says what it comes from. Seeds and ids that a line does not give follow from the input and "
+      "the line's number. docs/batch.md has the details.";
   spec.example = "deepinfer batch in.jsonl -o out.jsonl --max-tokens 200";
   spec.example_note =
       "in.jsonl: {\"id\":1,\"messages\":[{\"role\":\"user\",\"content\":\"What is 17 + 10?\"}]}";

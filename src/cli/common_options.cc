@@ -214,26 +214,26 @@ OptionGroup SamplingOptions() {
 }
 
 OptionGroup PromptOptions() {
-  return {
-      .title = "Prompt",
-      .options = {{.name = "--system",
-                   .kind = ValueKind::kText,
-                   .value = "TEXT",
-                   .help = "system message in front of the conversation"},
-                  {.name = "--thinking",
-                   .kind = ValueKind::kChoice,
-                   .value = "on|off",
-                   .help = "whether the model reasons before it answers; default on",
-                   .choices = {"on", "off"}},
-                  {.name = "--effort",
-                   .kind = ValueKind::kText,
-                   .value = "1..100|NAME",
-                   .help = fmt::format("how thoroughly it reasons: {}; default 75", kEffortValues)},
-                  {.name = "--history-thinking",
-                   .kind = ValueKind::kChoice,
-                   .value = "auto|keep|drop",
-                   .help = "reasoning of earlier turns in the prompt; auto: only while tools can be called",
-                   .choices = {"auto", "keep", "drop"}}}};
+  return {.title = "Prompt",
+          .options = {{.name = "--system",
+                       .kind = ValueKind::kText,
+                       .value = "TEXT",
+                       .help = "system message in front of the conversation"},
+                      {.name = "--thinking",
+                       .kind = ValueKind::kChoice,
+                       .value = "on|off",
+                       .help = "whether the model reasons before it answers; default on",
+                       .choices = {"on", "off"}},
+                      {.name = "--effort",
+                       .kind = ValueKind::kText,
+                       .value = "1..100|NAME",
+                       .help = fmt::format("how thoroughly it reasons: {}; default 75", kEffortValues)},
+                      {.name = "--history-thinking",
+                       .kind = ValueKind::kChoice,
+                       .value = "auto|keep|drop",
+                       .help = "reasoning of earlier turns in the prompt: auto (only while tools can be "
+                               "called; the default), keep (the default of chat) or drop",
+                       .choices = {"auto", "keep", "drop"}}}};
 }
 
 OptionGroup OutputOptions(bool with_json) {
