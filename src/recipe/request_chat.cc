@@ -1,4 +1,5 @@
 // OpenAI Chat Completions bodies with DeepSeek's extensions (spec: recipe.md §7.3).
+#include <algorithm>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -175,6 +176,7 @@ bool ReadResponseFormat(JsonView value, const FieldPath& path, RequestContext& c
   const auto type = ReadVariant(*values["type"], path.Member("type"), kTypes, context);
   if (!type.has_value()) return false;
   ResponseFormat& format = context.conversation().response_format;
+  context.has_response_format = true;
   if (kTypes[*type] == "json_object") format.kind = ResponseFormat::Kind::kJsonObject;
   if (kTypes[*type] == "json_schema") {
     const auto schema = values.Required("json_schema", Type::kObject, path, context);
@@ -491,7 +493,16 @@ bool ReadMessages(JsonView value, const FieldPath& path, RequestContext& context
   return MessageReader(context).Read(value, path);
 }
 
-// Rules of prefix completion (spec: recipe.md §3.10). They look at the declared tools, also when none may be called.
+// Declared tools count, also when none may be called, and so do calls of earlier turns.
+bool HasToolsOrCalls(const Conversation& conversation) {
+  return !conversation.tools.empty() ||
+         std::any_of(conversation.messages.begin(), conversation.messages.end(), [](const Message& message) {
+           const auto* turn = std::get_if<AssistantMessage>(&message);
+           return turn != nullptr && !turn->tool_calls.empty();
+         });
+}
+
+// Rules of prefix completion (spec: recipe.md §3.10).
 bool CheckPrefix(RequestContext& context) {
   const Conversation& conversation = context.conversation();
   const auto is_prefix = [](const Message& message) {
@@ -506,7 +517,7 @@ bool CheckPrefix(RequestContext& context) {
           "Invalid completion message: prefix set true with message which is not final message or message "
           "role is not assistant");
     }
-    if (!conversation.tools.empty()) {
+    if (HasToolsOrCalls(conversation)) {
       return context.Reject(RejectKind::kPrefix, "Function call should not be used with prefix");
     }
     if (conversation.response_format.kind == ResponseFormat::Kind::kJsonObject) {

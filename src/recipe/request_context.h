@@ -35,7 +35,8 @@ struct RequestContext {
   std::optional<int64_t> max_tokens;
   bool lower_max_tokens = false;  // Messages: a larger value is lowered silently
   bool has_stream_options = false;
-  bool strict_format = false;  // json_schema with `strict: true`
+  bool strict_format = false;        // json_schema with `strict: true`
+  bool has_response_format = false;  // an answer's form was named; in Chat `text` counts, too
   RequestedToolChoice tool_choice;
 
   Protocol protocol() const { return request.protocol; }

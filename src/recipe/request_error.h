@@ -21,7 +21,7 @@ enum class RejectKind : uint8_t {
   kEmptyArray,          // a list that must hold something
   kEmptyString,         // a text that must hold something
   kTooLong,             // too many items
-  kOptionPair,          // a field that needs another one
+  kOptionPair,          // a field that needs another one, or excludes it
   kModel,               // unknown model name
   kContext,             // prompt and answer do not fit the context
   kAssistantEmpty,      // assistant turn without content and calls

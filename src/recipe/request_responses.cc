@@ -151,6 +151,7 @@ bool ReadFormat(JsonView value, const FieldPath& path, RequestContext& context) 
   if (!FieldValues::Read(value, path, kFormatFields, context, &values)) return false;
   const auto type = ReadVariant(*values["type"], path.Member("type"), kTypes, context);
   if (!type.has_value()) return false;
+  context.has_response_format = kTypes[*type] != "text";
   if (kTypes[*type] == "json_schema") return ReadSchemaFormat(values, path, context);
   if (kTypes[*type] == "json_object") {
     context.conversation().response_format.kind = ResponseFormat::Kind::kJsonObject;

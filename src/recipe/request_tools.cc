@@ -114,10 +114,13 @@ bool NormaliseStrictTools(RequestContext& context) {
     if (!CheckParameters(tool, context)) return false;
     tool.parameters = *std::move(normalised);
   }
-  if (std::any_of(tools.begin(), tools.end(), IsStrict) &&
-      !std::all_of(tools.begin(), tools.end(), IsStrict)) {
+  if (std::none_of(tools.begin(), tools.end(), IsStrict)) return true;
+  if (!std::all_of(tools.begin(), tools.end(), IsStrict)) {
     return context.Reject(RejectKind::kSchema,
                           "Cannot use strict tool with non-strict tool in the same request");
+  }
+  if (context.has_response_format) {
+    return context.Reject(RejectKind::kOptionPair, "response_format should not be used with tools");
   }
   return true;
 }

@@ -79,7 +79,6 @@ json::Object Encode(const json::Value& line) {
   for (const ImageSource* image : prompt->images) images.push_back(ImageJson(*image));
   out.emplace_back("images", std::move(images));
   AppendSettings(*request, &out);
-  out.emplace_back("include_usage", request->include_usage);
   return out;
 }
 

@@ -363,6 +363,31 @@ TEST(RequestVectors, B38Prefix) {
   EXPECT_TRUE(PromptOf(Accepted(Protocol::kChat, ChatMessages(prefix, kOff))).ends_with("</think>partial"));
 }
 
+// Rules of the package that recipe.md does not list; compare_package.py found them.
+TEST(RequestRules, PrefixExcludesEarlierCalls) {
+  const std::string history =
+      R"({"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"r"})";
+  Accepted(Protocol::kChat, ChatMessages(history));
+  ExpectRefused(Protocol::kChat,
+                ChatMessages(history + R"(,{"role":"assistant","content":"p","prefix":true})"),
+                RejectKind::kPrefix, "Function call should not be used with prefix");
+}
+
+TEST(RequestRules, StrictToolsExcludeResponseFormats) {
+  constexpr std::string_view kMessage = "response_format should not be used with tools";
+  const std::string tool =
+      R"(,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}])";
+  const std::string text = R"(,"response_format":{"type":"text"})";
+  Accepted(Protocol::kChat, Chat(tool + R"(,"response_format":null)"));
+  Accepted(Protocol::kChat, Chat(tool + R"(,"tool_choice":"none")" + text));
+  ExpectRefused(Protocol::kChat, Chat(tool + text), RejectKind::kOptionPair, kMessage);
+  const std::string flat =
+      R"(,"input":"json","tools":[{"type":"function","name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"type":"string"}}}}])";
+  Accepted(Protocol::kResponses, Responses(flat + R"(,"text":{"format":{"type":"text"}})"));
+  ExpectRefused(Protocol::kResponses, Responses(flat + R"(,"text":{"format":{"type":"json_object"}})"),
+                RejectKind::kOptionPair, kMessage);
+}
+
 TEST(RequestVectors, B40DeveloperRole) {
   const std::string body =
       ChatMessages(R"({"role":"developer","content":"d"},{"role":"user","content":"q"})");
