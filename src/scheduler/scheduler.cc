@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "scheduler/event_log.h"
 #include "scheduler/scheduler_impl.h"
 
 namespace deepinfer::scheduler {
@@ -55,18 +56,41 @@ Result<std::unique_ptr<Scheduler>> Scheduler::Create(const SchedulerConfig& conf
 Scheduler::Scheduler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Scheduler::~Scheduler() = default;
 
+void Scheduler::RecordTo(std::string* log) {
+  log_ = log;
+  if (log_ != nullptr) *log_ += ConfigLine(impl_->config_);
+}
+
 Result<SequenceId> Scheduler::Submit(Request request, int64_t now_us) {
+  if (log_ != nullptr) *log_ += SubmitLine(request, now_us);
   return impl_->Submit(std::move(request), now_us);
 }
-bool Scheduler::Cancel(RequestId request) { return impl_->Cancel(request, FinishReason::kCancelled); }
+bool Scheduler::Cancel(RequestId request) {
+  if (log_ != nullptr) *log_ += CancelLine(request);
+  return impl_->Cancel(request, FinishReason::kCancelled);
+}
 bool Scheduler::Finish(SequenceId sequence, FinishReason reason) {
+  if (log_ != nullptr) *log_ += FinishLine(sequence, reason);
   return impl_->FinishOne(sequence, reason);
 }
-bool Scheduler::Preempt(SequenceId sequence) { return impl_->Preempt(sequence); }
-StepPlan Scheduler::Plan(int64_t now_us) { return impl_->Plan(now_us); }
+bool Scheduler::Preempt(SequenceId sequence) {
+  if (log_ != nullptr) *log_ += PreemptLine(sequence);
+  return impl_->Preempt(sequence);
+}
+StepPlan Scheduler::Plan(int64_t now_us) {
+  StepPlan plan = impl_->Plan(now_us);
+  if (log_ != nullptr) *log_ += PlanLine(now_us, plan);
+  return plan;
+}
 std::vector<SamplingRow> Scheduler::SamplingRows(StepId step) const { return impl_->SamplingRows(step); }
-Status Scheduler::Commit(const StepResult& result, int64_t now_us) { return impl_->Commit(result, now_us); }
-Status Scheduler::Fail(StepId step) { return impl_->Fail(step); }
+Status Scheduler::Commit(const StepResult& result, int64_t now_us) {
+  if (log_ != nullptr) *log_ += CommitLine(result, now_us);
+  return impl_->Commit(result, now_us);
+}
+Status Scheduler::Fail(StepId step) {
+  if (log_ != nullptr) *log_ += FailLine(step);
+  return impl_->Fail(step);
+}
 std::vector<Finished> Scheduler::TakeFinished() { return std::exchange(impl_->finished_, {}); }
 Result<SequenceInfo> Scheduler::Info(SequenceId sequence) const { return impl_->Info(sequence); }
 const SchedulerConfig& Scheduler::config() const { return impl_->config_; }

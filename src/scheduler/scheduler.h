@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -100,6 +102,9 @@ class Scheduler {
   /// The oldest step in flight has failed: its live sequences end with kError. Errors: kInvalidArgument.
   Status Fail(StepId step);
 
+  /// From now on every call is appended to `log` as a line of JSON (event_log.h); null ends that. To be called on a fresh scheduler.
+  void RecordTo(std::string* log);
+
   /// What ended since the last call.
   std::vector<Finished> TakeFinished();
 
@@ -123,6 +128,7 @@ class Scheduler {
   class Impl;
   explicit Scheduler(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
+  std::string* log_ = nullptr;
 };
 
 }  // namespace deepinfer::scheduler
