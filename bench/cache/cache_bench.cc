@@ -58,33 +58,35 @@ void BM_Lookup(benchmark::State& state) {
 }
 BENCHMARK(BM_Lookup)->Arg(4096)->Arg(32'768)->Arg(1'048'576)->Unit(benchmark::kMicrosecond);
 
-// S10: 128 rows, one by one as decoding appends them, one of them publishing a block.
+// S10: 128 appended rows, one of them publishing a block: in one commit, as a prefill appends them, and one by one.
 void BM_Append128(benchmark::State& state) {
   const auto cache = MakeCache(100'000);
   CopyList copies;
-  const std::vector<int32_t> ids = Ids(1);
+  const std::vector<int32_t> ids = Ids(128);
+  const int64_t rows = state.range(0);
   constexpr int64_t kLength = 1 << 20;
   SequenceId id = SequenceId::kNone;
   int64_t length = kLength;
-  int32_t next = 0;
   for (auto _ : state) {
     if (length + 256 >= kLength) {
       state.PauseTiming();
       if (id != SequenceId::kNone && !cache->Release(id, ReleaseMode::kKeep).ok()) std::abort();
-      id = cache->Admit({.ids = ids}, 1, kLength, &copies).value().sequence;
-      if (!cache->Commit(id, ids).ok()) std::abort();
+      cache->DropCached();
+      id = cache->Admit({.ids = std::span(ids).first(1)}, 1, kLength, &copies).value().sequence;
+      if (!cache->Commit(id, std::span(ids).first(1)).ok()) std::abort();
       length = 1;
       state.ResumeTiming();
     }
-    for (int i = 0; i < 128; ++i) {
-      ++next;
-      ++length;
-      if (!cache->Reserve(id, length + 12).ok() || !cache->Commit(id, std::span(&next, 1)).ok()) std::abort();
+    for (int64_t i = 0; i < 128; i += rows) {
+      length += rows;
+      const std::span<const int32_t> next =
+          std::span(ids).subspan(static_cast<size_t>(i), static_cast<size_t>(rows));
+      if (!cache->Reserve(id, length + 12).ok() || !cache->Commit(id, next).ok()) std::abort();
     }
   }
   state.SetItemsProcessed(state.iterations() * 128);
 }
-BENCHMARK(BM_Append128)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_Append128)->Arg(128)->Arg(1)->Unit(benchmark::kMicrosecond);
 
 // One decode step of B sequences: a row and a reservation each.
 void BM_DecodeStep(benchmark::State& state) {

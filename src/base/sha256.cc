@@ -42,7 +42,7 @@ Sha256Digest Sha256::Finish() {
   return digest;
 }
 
-// Without a type the context keeps the algorithm that it looked up, and its memory.
+// Without a type the context keeps the algorithm that it looked up, which would cost more than a short message.
 void Sha256::Reset() { CheckMemory(EVP_DigestInit_ex(Context(context_), nullptr, nullptr) == 1); }
 
 Sha256Digest Sha256Of(std::string_view text) {

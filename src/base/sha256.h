@@ -25,7 +25,7 @@ class Sha256 {
   void Update(std::span<const std::byte> bytes);
   void Update(std::string_view text);
   Sha256Digest Finish();
-  /// Begins another message; takes no memory.
+  /// Begins another message with the same object.
   void Reset();
 
  private:

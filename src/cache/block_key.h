@@ -47,7 +47,7 @@ struct BlockItem {
   bool operator==(const BlockItem&) const = default;
 };
 
-/// Computes keys; keeps its hash state between calls, so that a call allocates nothing after the first ones.
+/// Computes keys; keeps its hash state between calls.
 class BlockHasher {
  public:
   virtual ~BlockHasher() = default;

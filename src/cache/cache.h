@@ -208,7 +208,8 @@ class StateCache {
   Result<Resume> Probe(const Prompt& prompt);
 
   /// Starts a sequence: looks up the index, takes a slot, shares the hit's blocks and makes blocks for positions 0 .. reserve - 1 (at
-  /// least the hit). `max_length` bounds all later positions; nothing is allocated in steps after this call.
+  /// least the hit). `max_length` bounds all later positions; Reserve and Commit allocate nothing (the hash of a
+  /// published block aside: libcrypto takes and gives back some 100 bytes).
   /// Appends kRestore for ResumeMode::kSnapshot, and kBlock for moves; page tables of *other* sequences may change (table_version).
   /// Errors: kInvalidArgument; kResourceExhausted (nothing has changed): queue or preempt.
   Result<Admission> Admit(const Prompt& prompt, int64_t reserve, int64_t max_length, CopyList* copies);
