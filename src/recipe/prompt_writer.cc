@@ -195,19 +195,17 @@ Status PromptWriter::ToolLine(const Tool& tool) {
 }
 
 Status PromptWriter::Tools(const std::vector<Tool>& tools) {
+  if (tools.empty()) return OkStatus();
+  Text("\n\n");
+  Template(kToolsBegin);
   bool first = true;
   for (const Tool& tool : tools) {
     if (tool.defer_loading) continue;
-    if (first) {
-      Text("\n\n");
-      Template(kToolsBegin);
-    } else {
-      Text("\n");
-    }
+    if (!first) Text("\n");
     first = false;
     DEEPINFER_RETURN_IF_ERROR(ToolLine(tool));
   }
-  if (!first) Text(kToolsEnd);
+  Text(kToolsEnd);  // also when all tools are deferred: the list is empty then
   return OkStatus();
 }
 

@@ -38,7 +38,8 @@ class ItemReader {
     if (name == "function_call") return ReadFunctionCall(values, path);
     if (name == "custom_tool_call") return ReadCustomCall(values, path);
     if (name == "tool_search_call") return ReadSearchCall(values, path);
-    if (name == "function_call_output" || name == "custom_tool_call_output") return ReadOutput(values, path);
+    if (name == "function_call_output") return ReadOutput(values, false, path);
+    if (name == "custom_tool_call_output") return ReadOutput(values, true, path);
     if (name == "tool_search_output") return ReadSearchOutput(values, path);
     if (!calls_.empty()) return RejectOpenCall();
     if (name == "message") return ReadMessage(values, path);
@@ -193,12 +194,16 @@ class ItemReader {
     return AddCall(*id, std::string(kToolSearchName), std::move(text));
   }
 
-  bool ReadOutput(const FieldValues& values, const FieldPath& path) {
-    const auto output = values.Required("output", FieldType::kStringOrArray, path, context_);
-    if (!output.has_value()) return false;
+  // A custom tool may have nothing to say.
+  bool ReadOutput(const FieldValues& values, bool may_be_absent, const FieldPath& path) {
     ToolMessage message;
     const auto id = ReadCallId(values, path);
-    if (!id.has_value() || !ReadContent(*output, path.Member("output"), &message.content)) return false;
+    if (!id.has_value()) return false;
+    const auto given = values["output"];
+    if (!may_be_absent || (given.has_value() && !given->is_null())) {
+      const auto output = values.Required("output", FieldType::kStringOrArray, path, context_);
+      if (!output.has_value() || !ReadContent(*output, path.Member("output"), &message.content)) return false;
+    }
     return AddOutput(*id, std::move(message));
   }
 

@@ -26,7 +26,8 @@ inline constexpr Field kResponsesItemFields[] = {
      "`function_call`: required, the text of a JSON object; `tool_search_call`: required, an object"},
     {"input", FieldType::kAny, FieldPresence::kOptional, "`custom_tool_call`: required, a string"},
     {"output", FieldType::kAny, FieldPresence::kOptional,
-     "`function_call_output`, `custom_tool_call_output`: required, a string or blocks"},
+     "`function_call_output`: required, `custom_tool_call_output`: may be null or absent; a string or "
+     "blocks"},
     {"execution", FieldType::kAny, FieldPresence::kNullable, "searches: `client` or `server`, ignored"},
     {"tools", FieldType::kAny, FieldPresence::kOptional,
      "`tool_search_output`: required, tools that the model may call from here on"},

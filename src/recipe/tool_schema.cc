@@ -105,8 +105,9 @@ Result<Value> ReadArray(const Value& schema, int depth) {
   return out;
 }
 
-Status ReadBounds(const Value& schema, bool integers, Value* out) {
-  for (const char* key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) {
+Status ReadNumberMembers(const Value& schema, bool integers, Value* out) {
+  for (const char* key :
+       {"const", "default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) {
     if (integers) {
       DEEPINFER_RETURN_IF_ERROR(Copy(
           schema, key, [](const Value& v) { return v.type() == json::Type::kInt; }, "an integer of 64 bits",
@@ -129,7 +130,7 @@ Result<Value> ReadScalar(const Value& schema, const std::string& type) {
         "one of `email`, `hostname`, `ipv4`, `ipv6`, `uuid`", &out));
     DEEPINFER_RETURN_IF_ERROR(Copy(schema, "enum", IsListOfStrings, "a list of strings", &out));
   } else if (type == "integer" || type == "number") {
-    DEEPINFER_RETURN_IF_ERROR(ReadBounds(schema, type == "integer", &out));
+    DEEPINFER_RETURN_IF_ERROR(ReadNumberMembers(schema, type == "integer", &out));
   }
   return out;
 }

@@ -388,6 +388,32 @@ TEST(RequestRules, StrictToolsExcludeResponseFormats) {
                 RejectKind::kOptionPair, kMessage);
 }
 
+TEST(RequestRules, CustomToolsMayHaveNoOutput) {
+  const auto body = [](std::string_view kind, std::string_view output) {
+    return Responses(
+        R"(,"reasoning":{"effort":"none"},"input":[{"role":"user","content":"q"},)" +
+        std::string(kind == "custom_tool_call"
+                        ? R"({"type":"custom_tool_call","call_id":"c","name":"f","input":"x"})"
+                        : R"({"type":"function_call","call_id":"c","name":"f","arguments":"{}"})") +
+        R"(,{"type":")" + std::string(kind) + R"(_output","call_id":"c")" + std::string(output) + "}]");
+  };
+  for (const char* output : {"", R"(,"output":null)", R"(,"output":"")"}) {
+    EXPECT_TRUE(PromptOf(Accepted(Protocol::kResponses, body("custom_tool_call", output)))
+                    .ends_with("<tool_result></tool_result><｜Assistant｜></think>"));
+  }
+  ExpectRefused(Protocol::kResponses, body("function_call", ""), RejectKind::kMissingField);
+}
+
+TEST(RequestRules, FoundToolsBesideNoDeclaredOnesGiveAnEmptyList) {
+  const Request request = Accepted(
+      Protocol::kResponses,
+      Responses(
+          R"(,"input":[{"role":"user","content":"q"},{"type":"tool_search_call","call_id":"s","arguments":{},"execution":"client"},{"type":"tool_search_output","call_id":"s","tools":[{"type":"function","name":"found"}],"execution":"client"}])"));
+  const std::string prompt = PromptOf(request);
+  EXPECT_NE(prompt.find("### Available Tool Schemas\n\n\n\nYou MUST"), std::string::npos) << prompt;
+  EXPECT_NE(prompt.find("### Updated Tool Schemas\n\n{\"name\": \"found\""), std::string::npos) << prompt;
+}
+
 TEST(RequestVectors, B40DeveloperRole) {
   const std::string body =
       ChatMessages(R"({"role":"developer","content":"d"},{"role":"user","content":"q"})");

@@ -57,8 +57,8 @@ TEST(StrictSchema, MembersThatEachTypeKeepsInOrder) {
   EXPECT_EQ(
       Property(
           R"({"multipleOf":2,"exclusiveMaximum":4,"exclusiveMinimum":1,"maximum":9,"minimum":0,"enum":[1],
-                         "description":"d","type":"integer"})"),
-      R"({"type": "integer", "description": "d", "minimum": 0, "maximum": 9, "exclusiveMinimum": 1, )"
+                         "default":2,"const":5,"description":"d","type":"integer"})"),
+      R"({"type": "integer", "description": "d", "const": 5, "default": 2, "minimum": 0, "maximum": 9, "exclusiveMinimum": 1, )"
       R"("exclusiveMaximum": 4, "multipleOf": 2})");
   EXPECT_EQ(Property(R"({"type":"number","minimum":0,"maximum":1e30,"format":"float","pattern":"x"})"),
             R"({"type": "number", "minimum": 0, "maximum": 1e+30})");
