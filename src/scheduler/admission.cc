@@ -128,6 +128,11 @@ bool Scheduler::Impl::HasRoomFor(const Sequence& sequence, int64_t hit) const {
 }
 
 Scheduler::Impl::AdmitOutcome Scheduler::Impl::AdmitOne(Sequence* sequence, StepPlan* plan) {
+  if (UnitsFor(sequence->known() + config_.ReservedPositions()) >
+      cache_->total_units() - cache_->usage().padding) {
+    End(sequence, FinishReason::kCapacity);  // preempted when it had nearly outgrown the pool
+    return AdmitOutcome::kEnded;
+  }
   const cache::Prompt prompt = PromptOf(*sequence);
   cache::Resume probe;
   if (prompt.policy != cache::CachePolicy::kOff) {
@@ -142,7 +147,7 @@ Scheduler::Impl::AdmitOutcome Scheduler::Impl::AdmitOne(Sequence* sequence, Step
   if (!admission.ok()) {
     if (admission.status().code() == StatusCode::kResourceExhausted) return AdmitOutcome::kBlocked;
     End(sequence, FinishReason::kError);
-    return AdmitOutcome::kAdmitted;
+    return AdmitOutcome::kEnded;
   }
   sequence->admit_level = queue_.LevelOf(sequence->id);
   queue_.Remove(sequence->id);
@@ -205,10 +210,13 @@ bool Scheduler::Impl::PreemptFor(const Sequence& waiting) {
 
 void Scheduler::Impl::Admit(StepPlan* plan) {
   while (true) {
+    // Asking for the head puts its users in order, which is not worth it when nobody could come in.
+    const bool full = num_running_ >= config_.max_sequences || free_slots_.empty();
+    if (full && (num_leaving_ > 0 || Victim(queue_.HighestPriority()) == nullptr)) return;
     const std::optional<SequenceId> head = queue_.Head(now_us_);
     if (!head.has_value()) return;
     Sequence* sequence = Find(*head);
-    if (num_running_ < config_.max_sequences && !free_slots_.empty()) {
+    if (!full) {
       const bool tried = blocked_.sequence == sequence->id && num_running_ > 0 &&
                          cache_->usage().available() <= blocked_.available &&
                          num_running_ >= blocked_.running;

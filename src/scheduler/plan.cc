@@ -19,15 +19,14 @@ StepPlan Scheduler::Impl::Plan(int64_t now_us) {
   std::vector<DecodeRow> rows;
   CollectDecodeRows(&rows);
   Admit(&plan);
-  // Admission may have preempted some of them.
-  std::erase_if(rows, [](const DecodeRow& row) {
-    return row.sequence->phase != SequencePhase::kDecode || row.sequence->preempting;
-  });
+  DropPreempted(&rows);  // for the sake of a higher priority
 
   const bool prompts = std::ranges::any_of(admitted_, [&](const Sequence* s) { return PromptCanRun(*s); });
   FitDecodeRows(&rows, config_.max_rows_per_step - (prompts ? config_.min_prompt_rows : 0));
   plan.id = next_step_;
+  plan.sequences.reserve(rows.size() + 1);
   InFlight step{.id = next_step_};
+  step.flights.reserve(rows.size() + 1);
   for (const DecodeRow& row : rows) AddDecodeRow(row, &plan, &step);
   if (prompts) AddPromptRows(PromptBudget(plan.num_decode_rows), &plan, &step);
   if (plan.sequences.empty()) {
@@ -46,20 +45,22 @@ StepPlan Scheduler::Impl::Plan(int64_t now_us) {
 }
 
 void Scheduler::Impl::CollectDecodeRows(std::vector<DecodeRow>* rows) {
-  // A copy: relieving memory takes sequences out of the list.
-  const std::vector<Sequence*> candidates = admitted_;
-  rows->reserve(candidates.size());
-  std::vector<SequenceId> ids;
-  for (const Sequence* sequence : candidates) ids.push_back(sequence->id);
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    Sequence* sequence = Find(ids[i]);
-    if (sequence == nullptr || sequence->phase != SequencePhase::kDecode || sequence->preempting) continue;
+  rows->reserve(admitted_.size());
+  for (size_t i = 0; i < admitted_.size();) {
+    Sequence* sequence = admitted_[i];
     const int64_t left = sequence->limit() - sequence->known() - sequence->pending_min;
-    if (left <= 0) continue;
-    int32_t drafts = static_cast<int32_t>(
-        std::min<int64_t>({config_.draft_tokens, sequence->shared->request.max_drafts, left - 1}));
-    if (ReserveForDecode(sequence, &drafts)) rows->push_back({sequence, drafts});
+    if (sequence->phase == SequencePhase::kDecode && !sequence->preempting && left > 0) {
+      int32_t drafts = static_cast<int32_t>(
+          std::min<int64_t>({config_.draft_tokens, sequence->shared->request.max_drafts, left - 1}));
+      if (ReserveForDecode(sequence, &drafts)) rows->push_back({sequence, drafts});
+    }
+    // Relieving memory may have taken one sequence out, this one or another: the next one then stands here.
+    if (i < admitted_.size() && admitted_[i] == sequence) ++i;
   }
+  DropPreempted(rows);
+}
+
+void Scheduler::Impl::DropPreempted(std::vector<DecodeRow>* rows) {
   std::erase_if(*rows, [](const DecodeRow& row) {
     return row.sequence->phase != SequencePhase::kDecode || row.sequence->preempting;
   });

@@ -332,14 +332,9 @@ void Scheduler::Impl::Requeue(Sequence* sequence) {
   ReleaseState(sequence, cache::ReleaseMode::kKeep);
   --num_running_;
   sequence->preempting = false;
-  sequence->phase = SequencePhase::kWaiting;
   // Ageing starts anew: a sequence that was taken out for a higher priority must not come back before it.
   sequence->since_us = now_us_;
   Enqueue(sequence);
-  if (UnitsFor(sequence->known() + config_.ReservedPositions()) >
-      cache_->total_units() - cache_->usage().padding) {
-    End(sequence, FinishReason::kCapacity);
-  }
 }
 
 void Scheduler::Impl::WakeParked(cache::SequenceId leader, int64_t published) {

@@ -136,7 +136,7 @@ class Scheduler::Impl {
   void TakePlace(Sequence* sequence, cache::SequenceId state);
 
   void Admit(StepPlan* plan);
-  enum class AdmitOutcome : uint8_t { kAdmitted, kParked, kBlocked };
+  enum class AdmitOutcome : uint8_t { kAdmitted, kParked, kEnded, kBlocked };
   AdmitOutcome AdmitOne(Sequence* sequence, StepPlan* plan);
   bool HasRoomFor(const Sequence& sequence, int64_t hit) const;
   bool Park(Sequence* sequence, const cache::Resume& probe);
@@ -144,6 +144,7 @@ class Scheduler::Impl {
   void StartRun(Sequence* sequence, const cache::Admission& admission);
 
   void CollectDecodeRows(std::vector<DecodeRow>* rows);
+  static void DropPreempted(std::vector<DecodeRow>* rows);
   bool ReserveForDecode(Sequence* sequence, int32_t* num_drafts);
   void RelievePressure(Sequence* in_need, bool hard);
   Sequence* Victim(int below_level) const;

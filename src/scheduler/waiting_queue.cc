@@ -55,6 +55,7 @@ void WaitingQueue::Push(const Item& item, int64_t now_us) {
     if (!entry.urgent) entry.urgent_at = item.deadline_us - urgent_us_;
   }
   Insert(entry);
+  ++priorities_[item.priority];
 }
 
 void WaitingQueue::Insert(const Entry& entry) {
@@ -98,6 +99,8 @@ bool WaitingQueue::Remove(SequenceId sequence) {
   const auto found = entries_.find(sequence);
   if (found == entries_.end()) return false;
   Erase(found->second);
+  const auto priority = priorities_.find(found->second.item.priority);
+  if (--priority->second == 0) priorities_.erase(priority);
   entries_.erase(found);
   return true;
 }

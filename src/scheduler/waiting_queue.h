@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -47,6 +48,11 @@ class WaitingQueue {
   /// The next to admit. It stays until Remove.
   std::optional<SequenceId> Head(int64_t now_us);
 
+  /// Of all that wait, without what ageing added; lower than any when nothing waits.
+  int HighestPriority() const {
+    return priorities_.empty() ? std::numeric_limits<int>::min() : priorities_.begin()->first;
+  }
+
   size_t size() const { return entries_.size(); }
   size_t num_users() const { return users_by_name_.size(); }
   /// The level a waiting sequence has reached by ageing; for tests.
@@ -84,6 +90,7 @@ class WaitingQueue {
   int64_t urgent_us_;
   int64_t served_ = 0;  // work of the user whose head was last given out: where newcomers start
   std::map<int, Level, std::greater<int>> levels_;
+  std::map<int, size_t, std::greater<int>> priorities_;  // how many wait with each
   std::unordered_map<SequenceId, Entry> entries_;
   std::set<std::pair<int64_t, SequenceId>> promotions_;
   std::set<std::pair<int64_t, SequenceId>> urgencies_;

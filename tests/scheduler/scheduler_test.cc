@@ -356,6 +356,17 @@ TEST(Scheduler, ALoneSequenceThatOutgrowsThePoolEndsWithItsReason) {
   }
 }
 
+TEST(Scheduler, ASequenceTakenOutWhenItFillsThePoolEndsInsteadOfWaitingForever) {
+  Harness harness(Options(8));
+  const auto id = harness.Submit(Make(300, 100'000));
+  ASSERT_TRUE(id.ok());
+  const int64_t places = (harness.cache().total_units() - harness.cache().slot_units()) * 128;
+  while (harness.scheduler().Info(1)->ids.size() < static_cast<size_t>(places)) ASSERT_TRUE(harness.Round());
+  EXPECT_TRUE(harness.scheduler().Preempt(1));
+  ExpectIdle(&harness);
+  EXPECT_EQ(harness.Of(*id)[0]->reason, FinishReason::kCapacity);
+}
+
 TEST(Scheduler, AHigherPriorityTakesThePlaceOfALower) {
   HarnessOptions options = Options();
   options.scheduler.max_sequences = 2;
@@ -387,6 +398,7 @@ TEST(Scheduler, DeadlinesEndRequestsInAnyPhase) {
   Request waiting = Make(50, 10, 2);
   waiting.deadline_us = 60'000;
   const auto a = harness.Submit(std::move(running));
+  harness.Round();
   const auto b = harness.Submit(std::move(waiting));
   EXPECT_EQ(harness.scheduler().NextDeadline(), 60'000);
   ExpectIdle(&harness);
