@@ -159,6 +159,7 @@ class Checker {
     if (schema.is_bool()) return true;
     if (!schema.is_object())
       return Fail(fmt::format("{} is not of types \"boolean\", \"object\"", Text(schema)));
+    if (!checked_.insert(&schema).second) return true;
     for (const auto& [key, value] : schema.AsObject()) {
       const auto* keyword =
           std::find_if(std::begin(kKeywords), std::end(kKeywords),
@@ -294,8 +295,9 @@ class Checker {
 
   bool CheckReferences() {
     std::unordered_set<std::string_view> seen;
-    for (const std::string_view reference : references_) {
-      if (seen.insert(reference).second && !CheckReference(reference)) return false;
+    // What a reference leads to may hold further ones.
+    for (size_t i = 0; i < references_.size(); ++i) {
+      if (seen.insert(references_[i]).second && !CheckReference(references_[i])) return false;
     }
     return true;
   }
@@ -316,7 +318,9 @@ class Checker {
     if (fragment[0] != '/') {
       return anchors_.contains(fragment) || Fail(fmt::format("Anchor '{}' does not exist", fragment));
     }
-    return PointerExists(fragment) || Fail(fmt::format("Pointer '{}' does not exist", fragment));
+    const Value* target = FindPointer(fragment);
+    if (target == nullptr) return Fail(fmt::format("Pointer '{}' does not exist", fragment));
+    return CheckSchema(*target);
   }
 
   // The schema's own resources, by their id as it is written or by its last part, and the published meta-schemas.
@@ -327,7 +331,7 @@ class Checker {
     return std::find(kDrafts.begin(), kDrafts.end(), resource) != kDrafts.end();
   }
 
-  bool PointerExists(std::string_view pointer) {
+  const Value* FindPointer(std::string_view pointer) {
     const Value* at = &root_;
     while (!pointer.empty()) {
       const size_t end = std::min(pointer.find('/', 1), pointer.size());
@@ -338,11 +342,11 @@ class Checker {
       } else if (at->is_array()) {
         at = Element(at->AsArray(), token);
       } else {
-        return false;
+        return nullptr;
       }
-      if (at == nullptr) return false;
+      if (at == nullptr) return nullptr;
     }
-    return true;
+    return at;
   }
 
   // Objects that many references lead through are indexed once.
@@ -395,6 +399,7 @@ class Checker {
   const Value& root_;
   std::string_view draft_ = kDraft202012;
   std::vector<std::string_view> references_;
+  std::unordered_set<const Value*> checked_;
   std::unordered_set<std::string_view> anchors_;
   std::unordered_set<std::string_view> ids_;
   std::unordered_map<const Value*, std::unordered_map<std::string_view, const Value*>> members_;

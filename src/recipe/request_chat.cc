@@ -517,12 +517,12 @@ bool CheckPrefix(RequestContext& context) {
           "Invalid completion message: prefix set true with message which is not final message or message "
           "role is not assistant");
     }
-    if (HasToolsOrCalls(conversation)) {
-      return context.Reject(RejectKind::kPrefix, "Function call should not be used with prefix");
-    }
     if (conversation.response_format.kind == ResponseFormat::Kind::kJsonObject) {
       return context.Reject(RejectKind::kPrefix,
                             "response_format json_object should not be used with prefix");
+    }
+    if (HasToolsOrCalls(conversation)) {
+      return context.Reject(RejectKind::kPrefix, "Function call should not be used with prefix");
     }
   }
   return true;

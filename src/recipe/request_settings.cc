@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "recipe/compact_json.h"
+#include "recipe/json_schema.h"
 #include "recipe/regex_syntax.h"
 #include "recipe/request_context.h"
 #include "recipe/request_tools.h"
@@ -107,6 +108,9 @@ bool StrictResponseSchema(const json::Value& schema, RequestContext& context, st
   const json::Value* properties = normalised->Find("properties");
   if (properties == nullptr || properties->AsObject().empty()) {
     return context.Reject(RejectKind::kSchema, "An object with no properties is not allowed.");
+  }
+  if (const auto fault = CheckJsonSchema(*normalised)) {
+    return context.Reject(RejectKind::kSchema, "Invalid json schema: " + Shortened(*fault));
   }
   AppendCompactJson(*normalised, text);
   return true;

@@ -105,15 +105,25 @@ void DropLoadsOfAbsentTools(Conversation* conversation) {
   });
 }
 
-bool NormaliseStrictTools(RequestContext& context) {
-  std::vector<Tool>& tools = context.conversation().tools;
-  for (Tool& tool : tools) {
-    if (!IsStrict(tool)) continue;
+// Checks the schemas of all tools, also of those that a named choice leaves out; strict ones get their strict form first.
+bool CheckSchemas(RequestContext& context) {
+  if (context.tool_choice.kind == RequestedToolChoice::Kind::kNone) return true;
+  for (Tool& tool : context.conversation().tools) {
+    if (!IsStrict(tool)) {
+      if (!CheckParameters(tool, context)) return false;
+      continue;
+    }
     auto normalised = NormalizeStrictSchema(tool.parameters.value_or(nullptr));
     if (!normalised.ok()) return context.Reject(RejectKind::kSchema, normalised.status().message());
     if (!CheckParameters(tool, context)) return false;
     tool.parameters = *std::move(normalised);
   }
+  return true;
+}
+
+// Rules of the strict tools that may be called.
+bool CheckStrictTools(RequestContext& context) {
+  const std::vector<Tool>& tools = context.conversation().tools;
   if (std::none_of(tools.begin(), tools.end(), IsStrict)) return true;
   if (!std::all_of(tools.begin(), tools.end(), IsStrict)) {
     return context.Reject(RejectKind::kSchema,
@@ -123,13 +133,6 @@ bool NormaliseStrictTools(RequestContext& context) {
     return context.Reject(RejectKind::kOptionPair, "response_format should not be used with tools");
   }
   return true;
-}
-
-bool CheckPlainSchemas(RequestContext& context) {
-  const std::vector<Tool>& tools = context.conversation().tools;
-  return context.tool_choice.kind == RequestedToolChoice::Kind::kNone ||
-         std::all_of(tools.begin(), tools.end(),
-                     [&](const Tool& tool) { return IsStrict(tool) || CheckParameters(tool, context); });
 }
 
 }  // namespace
@@ -168,9 +171,9 @@ Tool MakeTool(const FieldValues& values, std::string_view parameters) {
 }
 
 bool ResolveTools(RequestContext& context) {
-  if (!CheckPlainSchemas(context) || !CheckUnique(context) || !ResolveChoice(context)) return false;
+  if (!CheckSchemas(context) || !CheckUnique(context) || !ResolveChoice(context)) return false;
   DropLoadsOfAbsentTools(&context.conversation());
-  return NormaliseStrictTools(context);
+  return CheckStrictTools(context);
 }
 
 std::optional<Constraint> ToolConstraint(const Conversation& conversation) {

@@ -192,10 +192,11 @@ bool UseResponseSchema(JsonView schema, bool strict, RequestContext& context) {
   ResponseFormat& format = context.conversation().response_format;
   format.kind = ResponseFormat::Kind::kJsonSchema;
   format.schema = schema.ToValue();
+  context.strict_format = strict;
+  if (strict) return true;  // checked when it has its strict form
   if (auto fault = CheckJsonSchema(format.schema)) {
     return context.Reject(RejectKind::kSchema, "Invalid json schema: " + Shortened(*fault));
   }
-  context.strict_format = strict;
   return true;
 }
 

@@ -41,10 +41,11 @@ class ItemReader {
     if (name == "function_call_output") return ReadOutput(values, false, path);
     if (name == "custom_tool_call_output") return ReadOutput(values, true, path);
     if (name == "tool_search_output") return ReadSearchOutput(values, path);
+    // Types that nobody knows are not there at all; a search of a server stands between a call and its output.
+    if (name != "message" && name != "reasoning" && name != "web_search_call") return true;
     if (!calls_.empty()) return RejectOpenCall();
     if (name == "message") return ReadMessage(values, path);
-    if (name == "reasoning") return ReadReasoning(values, path);
-    return true;
+    return name == "web_search_call" || ReadReasoning(values, path);
   }
 
   bool ReadMessage(const FieldValues& values, const FieldPath& path) {

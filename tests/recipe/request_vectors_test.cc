@@ -414,6 +414,52 @@ TEST(RequestRules, FoundToolsBesideNoDeclaredOnesGiveAnEmptyList) {
   EXPECT_NE(prompt.find("### Updated Tool Schemas\n\n{\"name\": \"found\""), std::string::npos) << prompt;
 }
 
+TEST(RequestRules, UnknownItemsAreNotThere) {
+  const auto body = [](std::string_view item) {
+    return Responses(
+        R"(,"input":[{"role":"user","content":"q"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},)" +
+        std::string(item) + R"(,{"type":"function_call_output","call_id":"c","output":"r"}])");
+  };
+  Accepted(Protocol::kResponses, body(R"({"type":"item_reference","id":"x"})"));
+  Accepted(Protocol::kResponses, body(R"({"type":"mcp_call","role":"user","content":"not read"})"));
+  ExpectRefused(Protocol::kResponses, body(R"({"type":"web_search_call","id":"x"})"),
+                RejectKind::kToolHistory);
+  ExpectRefused(Protocol::kResponses, body(R"({"type":"reasoning"})"), RejectKind::kToolHistory);
+}
+
+TEST(RequestRules, SchemasBehindReferencesAreChecked) {
+  const auto tool = [](std::string_view rest) {
+    return Chat(R"(,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",)" +
+                std::string(rest) + "}}}]");
+  };
+  Accepted(Protocol::kChat, tool(R"("x":{"type":"nope"})"));
+  ExpectRefused(Protocol::kChat, tool(R"("properties":{"a":{"$ref":"#/x"}},"x":{"type":"nope"})"),
+                RejectKind::kSchema);
+  ExpectRefused(Protocol::kChat, tool(R"("$ref":"#/x","x":{"$ref":"#/y"},"y":{"items":5})"),
+                RejectKind::kSchema);
+  Accepted(Protocol::kChat, tool(R"("$ref":"#/x","x":{"$ref":"#/y"},"y":{"$ref":"#/x"})"));
+}
+
+// The strict form is what the grammar uses, so the strict form is what must compile.
+TEST(RequestRules, StrictFormatsAreCheckedInTheirStrictForm) {
+  const auto format = [](std::string_view member) {
+    return Chat(
+        R"(,"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object","properties":{"a":{"type":"string",)" +
+        std::string(member) + "}}}}}");
+  };
+  Accepted(Protocol::kChat, format(R"("title":0,"minLength":"x")"));
+  ExpectRefused(Protocol::kChat, format(R"("pattern":"(")"), RejectKind::kSchema);
+}
+
+TEST(RequestRules, SchemasOfToolsThatAreNotChosenAreChecked) {
+  const std::string tools =
+      R"(,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g","strict":true,"parameters":{"type":"object","properties":{"a":{}}}}}],"thinking":{"type":"disabled"})";
+  ExpectRefused(Protocol::kChat,
+                Chat(tools + R"(,"tool_choice":{"type":"function","function":{"name":"f"}})"),
+                RejectKind::kSchema);
+  Accepted(Protocol::kChat, Chat(tools + R"(,"tool_choice":"none")"));
+}
+
 TEST(RequestVectors, B40DeveloperRole) {
   const std::string body =
       ChatMessages(R"({"role":"developer","content":"d"},{"role":"user","content":"q"})");
