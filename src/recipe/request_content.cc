@@ -68,10 +68,7 @@ std::optional<DataUrl> SplitDataUrl(std::string_view url) {
   if (comma == std::string_view::npos) return std::nullopt;
   std::string_view head = url.substr(0, comma);
   constexpr std::string_view kEncoding = "base64";
-  if (head.size() < kEncoding.size() ||
-      !EqualsIgnoringCase(head.substr(head.size() - kEncoding.size()), kEncoding)) {
-    return std::nullopt;
-  }
+  if (!head.ends_with(kEncoding)) return std::nullopt;
   head.remove_suffix(kEncoding.size());
   while (head.ends_with(' ')) head.remove_suffix(1);
   if (!head.ends_with(';')) return std::nullopt;

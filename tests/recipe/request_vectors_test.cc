@@ -427,6 +427,15 @@ TEST(RequestRules, UnknownItemsAreNotThere) {
   ExpectRefused(Protocol::kResponses, body(R"({"type":"reasoning"})"), RejectKind::kToolHistory);
 }
 
+TEST(RequestRules, TheWordBase64IsInLowerCase) {
+  const auto body = [](std::string_view url) {
+    return ChatMessages(R"({"role":"user","content":[{"type":"image_url","image_url":{"url":")" +
+                        std::string(url) + R"("}}]})");
+  };
+  Accepted(Protocol::kChat, body("DATA:IMAGE/PNG;base64,iVBORw0KGgo="));
+  ExpectRefused(Protocol::kChat, body("data:image/png;BASE64,iVBORw0KGgo="), RejectKind::kImage);
+}
+
 TEST(RequestRules, SchemasBehindReferencesAreChecked) {
   const auto tool = [](std::string_view rest) {
     return Chat(R"(,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",)" +
