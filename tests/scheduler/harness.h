@@ -39,6 +39,10 @@ class Harness {
   bool Drain(int most = 1'000'000);
   /// Waits for and commits the oldest step.
   void CommitOldest();
+  /// Commits all steps in flight without planning another.
+  void Pause() {
+    while (!plans_.empty()) CommitOldest();
+  }
 
   /// One sequence as its consumer sees it.
   struct Stream {

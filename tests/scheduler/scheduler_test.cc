@@ -266,6 +266,35 @@ TEST(Scheduler, SamplesShareThePromptByFork) {
   }
 }
 
+TEST(Scheduler, AForkLeavesOutWhatTheFirstSampleHasGoneOnWith) {
+  Harness harness(Options());
+  Request request = Make(200, 40);
+  request.num_samples = 3;
+  ASSERT_TRUE(harness.Submit(std::move(request)).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(harness.Round());
+  harness.Pause();  // the first sample has one row of its own when the others are copied
+  EXPECT_EQ(harness.scheduler().Info(1)->ids.size(), 202U);
+  ExpectIdle(&harness);
+  EXPECT_EQ(harness.scheduler().counters().forks, 2U);
+}
+
+TEST(Scheduler, RejectedDraftsUseUpRollback) {
+  HarnessOptions options = Options();
+  options.scheduler.draft_tokens = 5;
+  options.scheduler.max_steps_in_flight = 1;
+  Harness harness(options);
+  harness.executor().set_draft_error_every(1);
+  Request request = Make(20, 100);
+  request.max_drafts = 5;
+  ASSERT_TRUE(harness.Submit(std::move(request)).ok());
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE(harness.Round());
+  const auto info = harness.scheduler().Info(1);
+  EXPECT_EQ(info->ids.size(), 50U);
+  // Six rows were written behind the row that stays: of 12 rows in the rings beyond the window five are taken by rejected ones.
+  EXPECT_FALSE(harness.cache().Rollback(info->state, 8).ok());
+  EXPECT_TRUE(harness.cache().Rollback(info->state, 7).ok());
+}
+
 TEST(Scheduler, SamplesWithoutAPlaceComputeThePromptThemselves) {
   HarnessOptions options = Options();
   options.scheduler.max_sequences = 2;
@@ -386,6 +415,22 @@ TEST(Scheduler, AHigherPriorityTakesThePlaceOfALower) {
   EXPECT_LT(end(high), end(low));
   EXPECT_LT(end(high), end(other));
   EXPECT_LT(end(low), end(patient));  // the first of the two was not the one taken out
+}
+
+TEST(Scheduler, AgeingWhileRunningDoesNotBringAPreemptedSequenceBackFirst) {
+  HarnessOptions options = Options();
+  options.scheduler.max_sequences = 1;
+  options.scheduler.num_slots = 2;
+  options.scheduler.aging_us = 50'000;
+  Harness harness(options);
+  const auto low = harness.Submit(Make(50, 300, 1));
+  for (int i = 0; i < 100; ++i) harness.Round();
+  Request request = Make(50, 5, 3);
+  request.priority = 2;
+  const auto high = harness.Submit(std::move(request));
+  ExpectIdle(&harness);
+  EXPECT_LT(harness.Of(*high)[0]->times_us.back(), harness.Of(*low)[0]->times_us.back());
+  EXPECT_EQ(harness.scheduler().counters().preemptions, 1U);
 }
 
 TEST(Scheduler, DeadlinesEndRequestsInAnyPhase) {
