@@ -148,6 +148,7 @@ class Checker {
     const Value* name = root_.Find("$schema");
     if (name == nullptr) return true;
     if (!name->is_string()) return NotOfType(*name, "string");
+    if (name->AsString().empty()) return true;
     draft_ = WithoutEmptyFragment(name->AsString());
     if (std::find(kDrafts.begin(), kDrafts.end(), draft_) != kDrafts.end()) return true;
     return Fail(fmt::format(

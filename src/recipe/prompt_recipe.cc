@@ -27,8 +27,13 @@ class RecipeRenderer {
     }
     const auto order = RenderOrder(conversation_.messages);
     for (size_t i = head_done ? 1 : 0; i < order.size(); ++i) {
+      const Message& message = conversation_.messages[order[i]];
+      // The library writes only the first of adjacent reminders.
+      const bool repeated = i > 0 && std::holds_alternative<LatestReminder>(message) &&
+                            std::holds_alternative<LatestReminder>(conversation_.messages[order[i - 1]]);
+      if (repeated) continue;
       status_ = OkStatus();
-      std::visit([this](const auto& message) { Write(message); }, conversation_.messages[order[i]]);
+      std::visit([this](const auto& turn) { Write(turn); }, message);
       if (!status_.ok()) return std::move(status_);
     }
     if (prefix_ == nullptr) WriteTail();

@@ -115,8 +115,8 @@ bool CheckSchemas(RequestContext& context) {
     }
     auto normalised = NormalizeStrictSchema(tool.parameters.value_or(nullptr));
     if (!normalised.ok()) return context.Reject(RejectKind::kSchema, normalised.status().message());
-    if (!CheckParameters(tool, context)) return false;
     tool.parameters = *std::move(normalised);
+    if (!CheckParameters(tool, context)) return false;
   }
   return true;
 }

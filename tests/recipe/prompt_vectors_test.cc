@@ -661,6 +661,17 @@ TEST(PromptProfiles, Names) {
   EXPECT_EQ(FindPromptProfile("v5"), std::nullopt);
 }
 
+// Found by compare_package.py; recipe.md does not mention it.
+TEST(RecipeProfile, OnlyTheFirstOfAdjacentRemindersIsWritten) {
+  const auto prompt =
+      RenderPrompt(Talk({U("q"), R("1"), R("2"), A("a"), R("3"), U("z"), R("4")}, {.thinking = false}));
+  ASSERT_TRUE(prompt.ok());
+  EXPECT_EQ(
+      prompt->text,
+      "<｜begin▁of▁sentence｜><｜User｜>q<｜latest_reminder｜>1<｜Assistant｜></think>a<｜end▁of▁sentence｜>"
+      "<｜latest_reminder｜>3<｜User｜>z<｜latest_reminder｜>4<｜Assistant｜></think>");
+}
+
 }  // namespace
 }  // namespace testing
 }  // namespace deepinfer::recipe
