@@ -29,7 +29,7 @@ class Executor {
 
   /// Starts the copies and then the forward pass of all rows, reading tokens that are still unknown here from where the previous step leaves them. Page
   /// tables are read from the cache during the call; blocks and slots of the step stay untouched until Wait has returned.
-  /// Errors: kResourceExhausted, kUnavailable, kDataLoss. After an error nothing of the step runs.
+  /// Errors: kResourceExhausted, kUnavailable, kDataLoss. After an error only the copies have been made.
   virtual Status LaunchForward(const StepPlan& plan) = 0;
 
   /// Starts drawing for the rows that still need it (Scheduler::SamplingRows): sequences that ended since the plan are not among them.
