@@ -161,6 +161,35 @@ TEST(MixedLoad, ManyDecodeRowsNeverStarveAPrompt) {
   EXPECT_EQ(harness.Verdict(), "");
 }
 
+TEST(MixedLoad, ShortPromptsNeverStarveALongOne) {
+  HarnessOptions options = LoadOptions();
+  options.scheduler.max_rows_per_step = 128;
+  options.scheduler.min_prompt_rows = 32;
+  options.scheduler.max_prompt_rows_beside_decode = 128;
+  Harness harness(options);
+  Request request;
+  request.prompt = MakePrompt(1600, 99);
+  request.max_tokens = 1;
+  const auto id = harness.Submit(std::move(request));
+  ASSERT_TRUE(id.ok());
+  int rounds = 0;
+  while (harness.Of(*id)[0]->tokens.empty() && rounds < 300) {
+    // More short prompts than there are rows for.
+    for (uint64_t i = 0; i < 2; ++i) {
+      Request chat;
+      chat.prompt = MakePrompt(100, 1000 + 2 * static_cast<uint64_t>(rounds) + i);
+      chat.max_tokens = 1;
+      ASSERT_TRUE(harness.Submit(std::move(chat)).ok());
+    }
+    harness.Round();
+    ++rounds;
+  }
+  EXPECT_GT(rounds, 40);  // they did compete
+  EXPECT_LE(rounds, 1600 / 32 + 3);
+  EXPECT_TRUE(harness.Drain());
+  EXPECT_EQ(harness.Verdict(), "");
+}
+
 TEST(CancelStorm, AThousandCancelsInAllPhasesLeaveNothing) {
   for (const int in_flight : {1, 2}) {
     HarnessOptions options = LoadOptions();
