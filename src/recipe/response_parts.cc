@@ -118,18 +118,10 @@ std::string_view ChatFinishReason(FinishReason reason) {
 }
 
 std::string TokenText(const Tokenizer& tokenizer, int32_t id) {
+  const std::string_view bytes = tokenizer.TokenBytes(id);
+  if (unicode::FindInvalidUtf8(bytes) == std::string_view::npos) return std::string(bytes);
   std::string text;
-  for (std::string_view bytes = tokenizer.TokenBytes(id); !bytes.empty();) {
-    const unicode::Utf8Sequence next = unicode::NextUtf8(bytes);
-    for (size_t i = 0; i < next.length; ++i) {
-      if (next.kind == unicode::Utf8Kind::kValid) {
-        text += bytes[i];
-      } else {
-        text += fmt::format("\\x{:02x}", static_cast<uint8_t>(bytes[i]));
-      }
-    }
-    bytes.remove_prefix(next.length);
-  }
+  for (const char byte : bytes) text += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
   return text;
 }
 

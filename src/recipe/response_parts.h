@@ -30,7 +30,7 @@ json::Value UsageObject(const PromptUsage& prompt, int64_t completion_tokens,
 /// `finish_reason` of Chat and Completions.
 std::string_view ChatFinishReason(FinishReason reason);
 
-/// A token as text; bytes that are no UTF-8 are spelled `\xf0`.
+/// A token as text; one that is no UTF-8 is spelled `\xf0\x9f`, byte by byte.
 std::string TokenText(const Tokenizer& tokenizer, int32_t id);
 /// Entries `{token, logprob, bytes, top_logprobs}`.
 json::Array LogprobEntries(const Tokenizer& tokenizer, AnswerSink::Logprobs logprobs);

@@ -1,5 +1,6 @@
 // Responses (spec: recipe.md §7.6).
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,9 +24,11 @@ json::Value ReasoningPart(std::string_view text) {
   return Members{{"type", "reasoning_text"}, {"text", text}};
 }
 
-json::Value TextPart(std::string_view text) {
-  return Members{
-      {"type", "output_text"}, {"annotations", json::Array{}}, {"logprobs", json::Array{}}, {"text", text}};
+json::Value TextPart(std::string_view text, json::Array logprobs) {
+  return Members{{"type", "output_text"},
+                 {"annotations", json::Array{}},
+                 {"logprobs", std::move(logprobs)},
+                 {"text", text}};
 }
 
 // A message or a reasoning item; `part` null: no content yet.
@@ -168,10 +171,10 @@ class ResponsesStream : public ResponseStream {
     SendDelta(text);
   }
 
-  void OnText(std::string_view text, Logprobs) override {
+  void OnText(std::string_view text, Logprobs logprobs) override {
     if (open_ != Item::kMessage) OpenWithPart(Item::kMessage);
     text_ += text;
-    SendDelta(text);
+    SendDelta(text, logprobs);
   }
 
   void OnCall(const CallStart& call) override {
@@ -248,7 +251,7 @@ class ResponsesStream : public ResponseStream {
   }
 
   json::Value PartOf(std::string_view text) const {
-    return open_ == Item::kReasoning ? ReasoningPart(text) : TextPart(text);
+    return open_ == Item::kReasoning ? ReasoningPart(text) : TextPart(text, logprobs_);
   }
 
   json::Value ItemOf(std::string_view status, bool before_call, json::Value part) const {
@@ -266,13 +269,14 @@ class ResponsesStream : public ResponseStream {
     open_ = item;
     const ItemKind& kind = KindOf(item);
     text_.clear();
+    logprobs_.clear();
     item_id_ = ItemId(kind.id_prefix, options_, output_.size());
     delta_begin_ = fmt::format(R"({{"type":"{}",{}"delta":)", kind.delta_event,
                                kind.has_part ? R"("content_index":0,)" : "");
-    delta_end_ = R"(,"item_id":)";
-    AppendString(item_id_, &delta_end_);
-    delta_end_ += fmt::format(R"({},"output_index":{},"sequence_number":)",
-                              kind.has_logprobs ? R"(,"logprobs":[])" : "", output_.size());
+    delta_item_ = R"(,"item_id":)";
+    AppendString(item_id_, &delta_item_);
+    if (kind.has_logprobs) delta_item_ += R"(,"logprobs":)";
+    delta_end_ = fmt::format(R"(,"output_index":{},"sequence_number":)", output_.size());
   }
 
   void OpenWithPart(Item item) {
@@ -282,13 +286,25 @@ class ResponsesStream : public ResponseStream {
     SendPart("response.content_part.added", PartOf(""));
   }
 
-  void SendDelta(std::string_view delta) {
+  void SendDelta(std::string_view delta, Logprobs logprobs = {}) {
     event_ = delta_begin_;
     AppendString(delta, &event_);
+    event_ += delta_item_;
+    if (KindOf(open_).has_logprobs) AppendLogprobs(logprobs);
     event_ += delta_end_;
     event_ += std::to_string(sequence_number_++);
     event_ += '}';
     sink_->OnEvent(KindOf(open_).delta_event, event_);
+  }
+
+  void AppendLogprobs(Logprobs logprobs) {
+    if (logprobs.empty() || options_.tokenizer == nullptr) {
+      event_ += "[]";
+      return;
+    }
+    json::Array entries = LogprobEntries(*options_.tokenizer, logprobs);
+    event_ += json::Serialize(entries);
+    std::move(entries.begin(), entries.end(), std::back_inserter(logprobs_));
   }
 
   void CloseItem(std::string_view status, bool before_call) {
@@ -300,7 +316,7 @@ class ResponsesStream : public ResponseStream {
     if (!kind.has_part) done.emplace_back(kind.done_key, text_);
     if (kind.has_part) done.emplace_back("content_index", 0);
     done.emplace_back("item_id", item_id_);
-    if (kind.has_logprobs) done.emplace_back("logprobs", json::Array{});
+    if (kind.has_logprobs) done.emplace_back("logprobs", logprobs_);
     done.emplace_back("output_index", output_index);
     if (kind.has_part) {
       // "text" stands behind the number of the event.
@@ -334,7 +350,8 @@ class ResponsesStream : public ResponseStream {
   std::string text_;  // of the open item: its text, arguments or input so far
   Answer::Call call_;
   CustomInputDecoder decoder_;
-  std::string delta_begin_, delta_end_;
+  json::Array logprobs_;  // of the open item's text
+  std::string delta_begin_, delta_item_, delta_end_;
   std::string event_;
 };
 
@@ -359,8 +376,13 @@ json::Value ResponsesObject(const Answer& answer, const ResponseOptions& options
     progress.output.push_back(ReasoningItem(options, 0, status(), ReasoningPart(answer.reasoning)));
   }
   if (!answer.text.empty()) {
+    json::Array logprobs;
+    if (options.tokenizer != nullptr) {
+      logprobs = LogprobEntries(*options.tokenizer, Pointers(answer.text_logprobs));
+    }
+    json::Value part = TextPart(answer.text, std::move(logprobs));
     progress.output.push_back(
-        MessageItem(options, progress.output.size(), status(), !answer.calls.empty(), TextPart(answer.text)));
+        MessageItem(options, progress.output.size(), status(), !answer.calls.empty(), std::move(part)));
   }
   for (const Answer::Call& call : answer.calls) {
     progress.output.push_back(

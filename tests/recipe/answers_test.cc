@@ -167,7 +167,8 @@ TEST(Logprobs, AreThoseOfContentAndReasoningHoweverTheyArrive) {
     }
     processor.Finish(BackendFinish::kStop);
     EXPECT_THAT(Listed(collector.answer().reasoning_logprobs), ElementsAre("H", "m", ".\n\n"));
-    EXPECT_THAT(Listed(collector.answer().text_logprobs), ElementsAre("Ok", " \\xf0\\x9f", "\\xa6", "\\x80"));
+    EXPECT_THAT(Listed(collector.answer().text_logprobs),
+                ElementsAre("Ok", "\\x20\\xf0\\x9f", "\\xa6", "\\x80"));
     ResponseOptions options;
     options.thinking = true;
     options.tokenizer = V41Tokenizer();
@@ -179,6 +180,39 @@ TEST(Logprobs, AreThoseOfContentAndReasoningHoweverTheyArrive) {
         R"({"token":"\\x80","logprob":-0.5,"bytes":[128],"top_logprobs":[)"
         R"({"token":"\\x80","logprob":-0.5,"bytes":[128]},{"token":"a","logprob":-2.0,"bytes":[97]}]})");
   }
+}
+
+TEST(Logprobs, StandInResponsesWhereTheTextStands) {
+  EventKeeper keeper;
+  ResponseOptions options;
+  options.thinking = true;
+  options.tokenizer = V41Tokenizer();
+  const auto stream = MakeResponseStream(Protocol::kResponses, options, &keeper);
+  AnswerCollector collector;
+  TeeSink sinks({stream.get(), &collector});
+  AnswerProcessor processor(Options(ParserStage::kStart), V41Tokenizer(), &sinks);
+  for (const int32_t id : {71, 128822, 72, 73}) {
+    const TokenLogprob logprob{id, -1.0F, {}};
+    ASSERT_TRUE(processor.Tokens({&id, 1}, {&logprob, 1}).ok());
+  }
+  processor.Finish(BackendFinish::kStop);
+  const std::string f = R"({"token":"f","logprob":-1.0,"bytes":[102],"top_logprobs":[]})";
+  const std::string g = R"({"token":"g","logprob":-1.0,"bytes":[103],"top_logprobs":[]})";
+  std::vector<std::string> seen;
+  for (const Event& event : keeper.events) {
+    if (const json::Value* logprobs = event.data.Find("logprobs")) seen.push_back(json::Serialize(*logprobs));
+    const json::Value* part = event.data.Find("part");
+    if (part != nullptr && part->Find("logprobs") != nullptr) {
+      seen.push_back(json::Serialize(*part->Find("logprobs")));
+    }
+  }
+  const std::string both = "[" + f + "," + g + "]";
+  EXPECT_THAT(seen, ElementsAre("[]", "[" + f + "]", "[" + g + "]", both, both));
+  const json::Value object = ResponseObject(Protocol::kResponses, collector.answer(), options);
+  const json::Value& message = object.Find("output")->AsArray().at(1);
+  EXPECT_EQ(json::Serialize(*message.Find("content")->AsArray().at(0).Find("logprobs")), both);
+  EXPECT_EQ(json::Serialize(*keeper.events.back().data.Find("response")->Find("output")),
+            json::Serialize(*object.Find("output")));
 }
 
 TEST(Logprobs, StandInTheChatEventThatCarriesTheText) {
